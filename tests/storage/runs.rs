@@ -270,7 +270,7 @@ impl Truth {
             }
         }
         for n in DOCUMENTS {
-            let found = reader.revision(&document(n).revision().unwrap()).unwrap();
+            let found = reader.revision(&document(n).revision().unwrap(), None).unwrap();
             if found.map(|found| found.document) != self.document(n) {
                 return Some(format!("document {n}"));
             }
@@ -281,7 +281,7 @@ impl Truth {
                 return Some(format!("answered request about run {seed}: {answered:?}"));
             }
         }
-        let open = reader.open_input_requests(None, None, 100).unwrap();
+        let open = reader.open_input_requests(None, None, None, 100).unwrap();
         let open: BTreeMap<_, _> = open.iter().map(|request| (request.id, request.run_id)).collect();
         let live = reader.live(None, 100).unwrap();
         let live: Vec<u64> = live.iter().map(|run| run.number).collect();
@@ -334,6 +334,7 @@ fn plan(reader: &dyn RunReader, name: &str) -> Result<Option<(u64, u64)>, StoreF
 
 fn define(store: &mut EmbeddedRuns, name: &str, n: Option<u64>) -> Result<DefinitionOutcome, StoreFault> {
     let put = |n: u64| DefinitionPut {
+        namespace: escapement_model::Namespace::default(),
         owner: Some("owner".to_owned()),
         priority: 1,
         at: 5,

@@ -46,6 +46,11 @@ pub enum Denial {
         /// The path of the field.
         field: &'static str,
     },
+    /// The request is in the name of a user who is not the principal.
+    UserNotPermitted {
+        /// The path of the field.
+        field: &'static str,
+    },
     /// The plan that an attempt hands in is not to be a child of its own execution.
     ParentNotPermitted,
     /// A worker has an id that is outside of the principal's patterns.
@@ -76,6 +81,7 @@ impl Denial {
             Denial::ActionNotPermitted { .. } => "ACTION_NOT_PERMITTED",
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
             Denial::ResponderNotPermitted { .. } => "RESPONDER_NOT_PERMITTED",
+            Denial::UserNotPermitted { .. } => "USER_NOT_PERMITTED",
             Denial::ParentNotPermitted => "PARENT_NOT_PERMITTED",
             Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
             Denial::InstanceOfAnother => "INSTANCE_OF_ANOTHER",
@@ -102,7 +108,9 @@ impl Denial {
                 Vec::from([("field", field.clone()), ("action", action.clone())])
             }
             Denial::NamespaceNotPermitted { namespace } => Vec::from([("namespace", namespace.clone())]),
-            Denial::ResponderNotPermitted { field } => Vec::from([("field", (*field).to_owned())]),
+            Denial::ResponderNotPermitted { field } | Denial::UserNotPermitted { field } => {
+                Vec::from([("field", (*field).to_owned())])
+            }
             Denial::ParentNotPermitted => Vec::from([("field", "parent_execution_id".to_owned())]),
             Denial::WorkerIdNotPermitted { worker_id } => Vec::from([("worker_id", worker_id.clone())]),
             Denial::CredentialsMissing
@@ -135,6 +143,9 @@ impl fmt::Display for Denial {
                 format!("The namespace {namespace:?} is not one of those that the policy permits.")
             }
             Denial::ResponderNotPermitted { field } => {
+                format!("{field}: must be the caller's own name, or be left out.")
+            }
+            Denial::UserNotPermitted { field } => {
                 format!("{field}: must be the caller's own name, or be left out.")
             }
             Denial::ParentNotPermitted => {

@@ -2,6 +2,7 @@
 
 use crate::pattern::Pattern;
 use crate::role::{Role, Roles};
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,6 +36,19 @@ impl NamespaceScope {
     }
 }
 
+/// The users in whose names the holder acts, and whose things it finds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum UserScope {
+    /// In its own name; it finds the things of every user of its namespaces.
+    Free,
+    /// In its own name; it finds the things of that user alone.
+    Own,
+    /// In this name; it finds the things of that user alone.
+    Named(Box<str>),
+    /// In every name: it acts for users whom it knows itself.
+    Any,
+}
+
 /// What one entry of the policy gives to those that it matches. Several are united; nothing is ever taken away.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grant {
@@ -54,6 +68,8 @@ pub struct Grant {
     pub payloads: bool,
     /// True if the holder is a program that decides by itself: it never approves.
     pub is_agent: bool,
+    /// In whose name it acts.
+    pub user: UserScope,
 }
 
 impl Grant {
@@ -68,6 +84,7 @@ impl Grant {
             max_sessions: None,
             payloads: false,
             is_agent: false,
+            user: UserScope::Free,
         }
     }
 
@@ -75,6 +92,7 @@ impl Grant {
     pub fn everything() -> Self {
         Self {
             payloads: true,
+            user: UserScope::Any,
             ..Self::new(Roles::all(), NamespaceScope::All)
         }
     }
@@ -83,6 +101,12 @@ impl Grant {
     pub(crate) fn gives(&self, role: Role, namespace: &Namespace) -> bool {
         let is_bound = matches!(role, Role::Viewer | Role::Submitter);
         self.roles.contains(role) && (!is_bound || self.namespaces.contains(namespace))
+    }
+
+    /// True if it gives the role in every namespace.
+    pub(crate) fn holds_everywhere(&self, role: Role) -> bool {
+        let is_bound = matches!(role, Role::Viewer | Role::Submitter);
+        self.roles.contains(role) && (!is_bound || self.namespaces == NamespaceScope::All)
     }
 
     /// True if it lets a plan name the action, or a worker offer it.

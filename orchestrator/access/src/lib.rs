@@ -25,12 +25,15 @@ mod policy;
 
 mod access;
 
+mod authorship;
+
 mod sessions;
 
 pub use access::{Access, Credentials, shown_attempt};
+pub use authorship::Recorded;
 pub use certificate::CertificateIdentity;
 pub use denial::Denial;
-pub use grant::{Grant, NamespaceScope};
+pub use grant::{Grant, NamespaceScope, UserScope};
 pub use jwt::{Algorithm, JwtCache, KeySet, KeySource, UnusableKeys};
 pub use matrix::{Permission, Row, row};
 pub use pattern::{Pattern, PatternError};

@@ -24,8 +24,6 @@ pub enum Permission {
     OwnAndChildren,
     /// Everything, if the policy lets it see payloads.
     WithPayloads,
-    /// What lies in its namespaces, if its patterns name every action: which actions a run calls is decided while it runs.
-    EveryAction,
 }
 
 impl Permission {
@@ -41,7 +39,6 @@ impl Permission {
             Permission::Children => "c",
             Permission::OwnAndChildren => "o c",
             Permission::WithPayloads => "p",
-            Permission::EveryAction => "n *",
         }
     }
 }
@@ -55,8 +52,6 @@ pub struct Row {
     pub attempt: Permission,
     /// Each role, in the order of [`Role::ALL`].
     pub roles: [Permission; 5],
-    /// True for the calls about runs, all of which lie in the namespace `default`.
-    pub is_of_runs: bool,
 }
 
 impl Row {
@@ -69,8 +64,8 @@ impl Row {
 /// Returns the row of a call by its path, `/SERVICE/METHOD`.
 pub fn row(path: &str) -> Option<Row> {
     use Permission::{
-        Actions as A, Always as ALL, Children as C, EveryAction as E, Namespaces as N,
-        NamespacesAndActions as NA, Never as NO, Own as O, OwnAndChildren as OC, WithPayloads as P,
+        Actions as A, Always as ALL, Children as C, Namespaces as N, NamespacesAndActions as NA, Never as NO,
+        Own as O, OwnAndChildren as OC, WithPayloads as P,
     };
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;
     // anonymous, viewer, submitter, worker, attempt, operator, admin
@@ -108,20 +103,24 @@ pub fn row(path: &str) -> Option<Row> {
         | (TRIGGERS, "GetTrigger" | "ListTriggers" | "ListFirings" | "GetTriggerStats" | "PreviewSchedule")
         | (RUN_SESSIONS, "GetSession" | "ListSkillHealth")
         | (ARTIFACTS, "Download" | "GetArtifact" | "ListArtifacts")
-        | (GOALS, "GetGoal" | "ListGoals")
-        | (ACTIONS, "ListActionProfiles") => [NO, N, N, NO, NO, ALL, ALL],
+        | (GOALS, "GetGoal" | "ListGoals") => [NO, N, N, NO, NO, ALL, ALL],
+        // What is known of actions belongs to no namespace.
+        (ACTIONS, "ListActionProfiles") => [NO, ALL, A, NO, NO, ALL, ALL],
         // A journal holds every payload.
         (RUNS, "ExportRun") => [NO, NO, N, NO, NO, P, ALL],
-        // What makes a run call actions, now or later.
-        (RUNS, "CreateRun" | "ForkRun" | "RetryRun" | "RewindRun" | "RollbackRun" | "ResumeRun")
+        // What says which actions are called, now or later, or begins a run in the caller's own name.
+        (RUNS, "CreateRun" | "ForkRun" | "RetryRun")
         | (
             SAVED_PLANS,
             "CreatePlan" | "UpdatePlan" | "AddPlanStep" | "UpdatePlanStep" | "PutPlanDocument" | "ImportPlan"
             | "LoadSamples",
         )
-        | (TRIGGERS, "CreateTrigger" | "UpdateTrigger" | "EnableTrigger" | "FireTrigger" | "PublishEvent")
-        // An approval may hold another plan, and an answer lets steps go on.
-        | (INBOX, "RespondToInput") => [NO, NO, E, NO, NO, NO, ALL],
+        | (TRIGGERS, "CreateTrigger" | "UpdateTrigger")
+        // An approval may hold another plan.
+        | (INBOX, "RespondToInput") => [NO, NO, NA, NO, NO, NO, ALL],
+        // What lets a run go on, or has a trigger start one: in the name of its author.
+        (RUNS, "RewindRun" | "RollbackRun" | "ResumeRun")
+        | (TRIGGERS, "EnableTrigger" | "FireTrigger" | "PublishEvent") => [NO, NO, N, NO, NO, NO, ALL],
         // What ends or sets aside.
         (RUNS, "PauseRun" | "CancelRun" | "DiscardRun") => [NO, NO, N, NO, NO, ALL, ALL],
         (RUNS, "CreateCheckpoint" | "DeleteRun")
@@ -141,7 +140,6 @@ pub fn row(path: &str) -> Option<Row> {
         anonymous,
         attempt,
         roles: [viewer, submitter, worker, operator, admin],
-        is_of_runs: service.starts_with(OF_RUNS),
     })
 }
 
@@ -150,8 +148,6 @@ const EVENTS: &str = "escapement.v1.EventService";
 const FLEET: &str = "escapement.v1.FleetService";
 const ACCESS: &str = "escapement.v1.AccessService";
 const WORKERS: &str = "escapement.worker.v1.WorkerService";
-/// What the names of all services of runs begin with.
-const OF_RUNS: &str = "escapement.runs.";
 const RUNS: &str = "escapement.runs.v1.RunService";
 const SAVED_PLANS: &str = "escapement.runs.v1.PlanService";
 const INBOX: &str = "escapement.runs.v1.InboxService";

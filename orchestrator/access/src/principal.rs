@@ -188,22 +188,7 @@ impl Principal {
 
     /// True if its plans in the namespace may name the action.
     pub fn may_submit(&self, namespace: &Namespace, action: &str) -> bool {
-        self.grants.iter().any(|grant| {
-            grant.roles.contains(Role::Admin)
-                || (grant.gives(Role::Submitter, namespace) && grant.names(action))
-        })
-    }
-
-    /// The patterns of the actions that its plans in the namespace may name; `None`: every action.
-    pub fn submitted_actions(&self, namespace: &Namespace) -> Option<Vec<&Pattern>> {
-        if self.has(Role::Admin, namespace) {
-            return None;
-        }
-        let granting = self.grants.iter();
-        let granting = granting.filter(|grant| grant.gives(Role::Submitter, namespace));
-        let patterns: Vec<&Pattern> = granting.flat_map(|grant| &grant.actions).collect();
-        let is_any = patterns.iter().any(|pattern| pattern.is_any());
-        (!is_any).then_some(patterns)
+        self.grants.iter().any(|grant| grant.submits(namespace, action))
     }
 
     /// Holds the actions of a plan's steps, in their order, against what it may submit to the namespace.
@@ -307,12 +292,6 @@ fn of_grant(grant: &Grant, row: &Row) -> bool {
     grant.roles.iter().any(|role| match row.of(role) {
         Permission::Never => false,
         Permission::WithPayloads => grant.payloads,
-        Permission::EveryAction => {
-            let home = Namespace::default();
-            grant.gives(role, &home) && grant.actions.iter().any(Pattern::is_any)
-        }
-        // Runs, and what belongs to them, lie in `default`.
-        Permission::Namespaces if row.is_of_runs => grant.gives(role, &Namespace::default()),
         _ => true,
     })
 }

@@ -2,7 +2,7 @@
 //! Says no secret: a principal holds none.
 
 use crate::provenance::Provenance;
-use escapement_access::{Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Role};
+use escapement_access::{Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Role, UserScope};
 use escapement_model::{ExecutionId, Namespace};
 use escapement_wire::v1;
 use escapement_wire::v1::accepted_by::Kind as Accepted;
@@ -95,10 +95,7 @@ pub fn recorded_actions(principal: &Principal, namespace: &Namespace) -> Vec<Str
         None => Vec::new(),
         // No action at all: a text that is no pattern.
         Some(patterns) if patterns.is_empty() => vec![String::new()],
-        Some(patterns) => patterns
-            .into_iter()
-            .map(|pattern| pattern.as_str().to_owned())
-            .collect(),
+        Some(patterns) => patterns,
     }
 }
 
@@ -116,6 +113,12 @@ fn grant(grant: &Grant) -> v1::Grant {
         max_sessions: grant.max_sessions,
         payloads: grant.payloads,
         agent: grant.is_agent,
+        user: match &grant.user {
+            UserScope::Free => String::new(),
+            UserScope::Own => "true".to_owned(),
+            UserScope::Named(name) => name.to_string(),
+            UserScope::Any => Pattern::any().as_str().to_owned(),
+        },
     }
 }
 

@@ -1,5 +1,7 @@
 //! What runs of a session share: a state that merge patches change, and the health of skills. Knows no run.
 
+use crate::spec::Author;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -31,6 +33,9 @@ pub struct Session {
     /// Whose it is.
     #[prost(string, tag = "6")]
     pub user_id: String,
+    /// Who made it, if that was proved.
+    #[prost(message, optional, boxed, tag = "7")]
+    pub author: Option<Box<Author>>,
 }
 
 /// How a skill does.

@@ -1,9 +1,11 @@
 //! What a run is asked to do, resolved: every limit and policy with its value, stored with the run.
 //! A preset is looked up once; changing it never changes an existing run.
 
+mod author;
 mod planning;
 
 use crate::budget::Budget;
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,6 +13,10 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use prost::{Enumeration, Message};
 
+pub use author::{
+    ActionPatterns, Author, AuthorKind, SEPARATOR, namespace_named, namespace_of_session, session_key,
+    stored_name,
+};
 pub use planning::{Fallback, FallbackAction, FallbackKind, Planner, Templates};
 
 /// What a run is made from.
@@ -92,6 +98,12 @@ pub struct Spec {
     /// What every revision must keep to, beside what its plan says itself.
     #[prost(message, required, tag = "30")]
     pub constraints: Constraints,
+    /// The namespace that it belongs to; empty for the default one.
+    #[prost(string, tag = "31")]
+    pub namespace: String,
+    /// Who started it; absent if nobody proved anything and nothing was held against its actions.
+    #[prost(message, optional, boxed, tag = "32")]
+    pub author: Option<Box<Author>>,
 }
 
 /// What the plans of a run must keep to.
@@ -125,6 +137,16 @@ pub enum Notices {
 }
 
 impl Spec {
+    /// What its session is kept as; empty if it has one of its own.
+    pub fn session_key(&self) -> Cow<'_, str> {
+        session_key(&self.namespace, &self.session_id)
+    }
+
+    /// The name that who started it has proved.
+    pub fn verified_author(&self) -> Option<&str> {
+        self.author.as_ref()?.verified_name()
+    }
+
     // RUN-11.1
     /// True if the run begins with a plan, false if a planner makes the first one.
     pub fn is_given_plan(&self) -> bool {

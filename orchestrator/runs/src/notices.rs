@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::Namespace;
 use escapement_model::opaque::{ValueView, value, value_of};
 use escapement_run::journal::{Entry, Event, Failure, PlanCreated, Stored};
 use escapement_run::plan::{Plan, Step};
-use escapement_run::spec::Notices;
+use escapement_run::spec::{Notices, namespace_named};
 use escapement_run::template::json_text;
 use escapement_run::{Commit, Run};
 use prost::{Enumeration, Message};
@@ -57,14 +58,20 @@ pub struct NoticeRow {
     pub record: Bytes,
 }
 
-/// The stream of everything that a user is told.
-pub fn stream_of_user(user_id: &str) -> String {
-    format!("u {user_id}")
+/// The stream of everything that a user of that namespace is told.
+pub fn stream_of_user(namespace: &Namespace, user_id: &str) -> String {
+    match namespace.as_str() {
+        Namespace::DEFAULT => format!("u {user_id}"),
+        name => format!("U {name} {user_id}"),
+    }
 }
 
 /// The stream of what runs of a session tell.
-pub fn stream_of_session(session_id: &str) -> String {
-    format!("s {session_id}")
+pub fn stream_of_session(namespace: &Namespace, session_id: &str) -> String {
+    match namespace.as_str() {
+        Namespace::DEFAULT => format!("s {session_id}"),
+        name => format!("S {name} {session_id}"),
+    }
 }
 
 // RUN-14.8
@@ -75,9 +82,10 @@ pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
     if told == Notices::None || !spec.parent_run_id.is_empty() {
         return Vec::new();
     }
-    let mut streams = Vec::from([stream_of_user(&spec.user_id)]);
+    let namespace = namespace_named(&spec.namespace);
+    let mut streams = Vec::from([stream_of_user(&namespace, &spec.user_id)]);
     if !spec.session_id.is_empty() {
-        streams.push(stream_of_session(&spec.session_id));
+        streams.push(stream_of_session(&namespace, &spec.session_id));
     }
     // An entry is told with the plan that it is about. The first plan of a run takes no other one's place.
     let is_plan = |entry: &&Entry| matches!(entry.event, Some(Event::PlanCreated(_)));

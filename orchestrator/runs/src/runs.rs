@@ -98,7 +98,7 @@ struct Live {
     /// `None` while it is parked.
     run: Option<Box<Run>>,
     /// May be empty.
-    session_id: String,
+    session_key: String,
     /// The run that waits for it.
     parent: Option<RunId>,
     due_at: Option<i64>,
@@ -189,7 +189,7 @@ impl Runs {
         let Some(live) = self.runs.remove(&run_id) else {
             return;
         };
-        self.sessions.run_ends(&live.session_id);
+        self.sessions.run_ends(&live.session_key);
         if let Some(queued) = live.queued {
             self.queue.remove(&queued);
         }
@@ -287,7 +287,7 @@ impl Runs {
     fn insert(&mut self, run_id: RunId, run: Run) {
         self.sessions.run_begins(&run);
         let live = Live {
-            session_id: run.state().spec.session_id.clone(),
+            session_key: run.state().spec.session_key().into_owned(),
             parent: parent_of(&run),
             weight: weight(&run),
             rests: None,
@@ -341,7 +341,7 @@ impl Runs {
             return self.rests(run_id);
         }
         if let Some(ended) = self.runs.remove(&run_id) {
-            self.sessions.run_ends(&ended.session_id);
+            self.sessions.run_ends(&ended.session_key);
             self.ended.extend(ended.run.map(|run| (run_id, *run)));
         }
     }

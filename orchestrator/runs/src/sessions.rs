@@ -92,7 +92,7 @@ impl Sessions {
     }
 
     pub(crate) fn run_begins(&mut self, run: &Run) {
-        let id = &run.state().spec.session_id;
+        let id = &*run.state().spec.session_key();
         if !id.is_empty() {
             let user_id = &run.state().spec.user_id;
             self.hold(id, || Session::new(user_id, Opaque::default()));
@@ -110,7 +110,7 @@ impl Sessions {
     // RUN-14.4
     /// What the run has not seen of its session.
     pub(crate) fn news(&self, run: &Run) -> Option<SessionNews> {
-        let session = self.get(&run.state().spec.session_id)?;
+        let session = self.get(&run.state().spec.session_key())?;
         let seen = run.state().session.as_ref();
         let (state_version, health_version) =
             seen.map_or((0, 0), |seen| (seen.state_version, seen.health_version));
@@ -124,8 +124,8 @@ impl Sessions {
     // RUN-14.3, RUN-14.5
     /// Takes over what a run changed. It saw the session as it was before.
     pub(crate) fn learn(&mut self, run: &Run, commit: &Commit) {
-        let id = &run.state().spec.session_id;
-        let Some(held) = self.held.get_mut(id) else {
+        let id = run.state().spec.session_key();
+        let Some(held) = self.held.get_mut(&*id) else {
             return;
         };
         let session = &mut held.session;
@@ -151,7 +151,7 @@ impl Sessions {
             }
         }
         if is_changed {
-            self.changed.insert(id.clone());
+            self.changed.insert(id.into_owned());
         }
     }
 }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::Namespace;
 use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{RequestKind, RequestState, Stored};
 use escapement_run::plan::Plan;
@@ -81,6 +82,8 @@ impl Work {
 pub struct IndexRow {
     /// The state in one word.
     pub state: ShownState,
+    /// What it belongs to.
+    pub namespace: Namespace,
     /// Whose run it is.
     pub user_id: String,
     /// 1 to 10.

@@ -1,6 +1,7 @@
 //! `ActionService`: what operators say of actions.
 
 use bytes::Bytes;
+use escapement_model::Namespace;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX};
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
 use escapement_runs_shell::RunsHandle;
@@ -17,6 +18,7 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging;
@@ -58,6 +60,7 @@ impl Actions {
                 name,
                 expected: ExpectedVersion::Any,
                 change: DefinitionChange::Put(DefinitionPut {
+                    namespace: Namespace::default(),
                     owner: None,
                     priority: 0,
                     at: now,
@@ -95,6 +98,7 @@ impl Actions {
     async fn list(
         &self,
         request: v1::ListActionProfilesRequest,
+        caller: &Caller,
     ) -> Result<v1::ListActionProfilesResponse, Rejection> {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, 100, 1000);
@@ -105,6 +109,7 @@ impl Actions {
             let profile = ActionProfile::decode(definition.record.clone()).ok()?;
             Some(view(&profile, definition.updated_at))
         });
+        let mut profiles = { profiles.by_ref() }.filter(|profile| caller.lists_action(&profile.action));
         // A page begins behind a name, which the token knows by its hash.
         let behind = paging::place(&request.page_token, &FILTERS)?;
         if let Some(behind) = behind
@@ -134,13 +139,13 @@ fn delete(store: &mut dyn RunStore, name: &str) -> Result<DefinitionOutcome, Sto
 }
 
 fn count(reader: &dyn RunReader) -> Result<usize, StoreFault> {
-    let found = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    let found = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
     Ok(found.len())
 }
 
 /// All profiles by the names of their actions.
 fn all(reader: &dyn RunReader) -> Result<Vec<Definition>, StoreFault> {
-    let mut all = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    let mut all = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
     all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)
 }
@@ -230,7 +235,8 @@ impl ActionService for Actions {
         &self,
         request: Request<v1::ListActionProfilesRequest>,
     ) -> Result<Response<v1::ListActionProfilesResponse>, Status> {
-        Ok(Response::new(self.list(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.list(request.into_inner(), &caller).await?))
     }
 
     async fn put_action_profile(

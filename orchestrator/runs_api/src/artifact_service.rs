@@ -15,6 +15,7 @@ use escapement_wire::runs::v1::artifact_service_server::ArtifactService;
 use tokio_stream::{Stream, iter};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging;
@@ -120,12 +121,16 @@ impl ArtifactService for Artifacts {
         &self,
         request: Request<Streaming<v1::UploadRequest>>,
     ) -> Result<Response<v1::UploadResponse>, Status> {
-        let uploaded = self.take_in(request.into_inner()).await?;
+        let caller = Caller::of(&request);
+        let uploaded = self.take_in(request.into_inner(), &caller).await?;
         Ok(Response::new(uploaded))
     }
 
     async fn download(&self, request: Request<v1::DownloadRequest>) -> Result<Response<Pieces>, Status> {
-        let mut rest = self.content(request.into_inner()).await?;
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        caller.require_run_named(&self.runs, &request.run_id).await?;
+        let mut rest = self.content(request).await?;
         let pieces = std::iter::from_fn(move || {
             let data = rest.split_to(rest.len().min(PIECE_BYTES_MAX));
             (!data.is_empty()).then_some(Ok(v1::DownloadResponse { data }))
@@ -137,7 +142,9 @@ impl ArtifactService for Artifacts {
         &self,
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<v1::GetArtifactResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
+        caller.require_run_named(&self.runs, &request.run_id).await?;
         let run_id: Option<RunId> = request.run_id.parse().ok();
         let look = move |run: &Run, _: &dyn Blobs, at: usize| {
             run_id.map(|run_id| artifact_of(run_id, run.plan(), &run.state().artifacts[at]))
@@ -150,7 +157,10 @@ impl ArtifactService for Artifacts {
         &self,
         request: Request<v1::ListArtifactsRequest>,
     ) -> Result<Response<v1::ListArtifactsResponse>, Status> {
-        Ok(Response::new(self.list(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        caller.require_run_named(&self.runs, &request.run_id).await?;
+        Ok(Response::new(self.list(request).await?))
     }
 }
 

@@ -1,53 +1,36 @@
 //! `GoalService`: what somebody wants, and how far its saved plans are. A goal starts nothing.
 
 mod progress;
+mod record;
 mod service;
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use escapement_model::PlanId;
 use escapement_model::limits::NAME_CHARS_MAX;
+use escapement_model::{Namespace, PlanId};
 use escapement_runs_host::{EventKind, RunsHost, event};
 use escapement_runs_shell::saved::SavedPlan;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionPut};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::goal::State;
-use prost::Message;
 use sha2::{Digest, Sha256};
 
+use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging::{key_of, place, place_of, token};
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
-use progress::{PAGE, Progress, progress};
+use progress::{PAGE, progress};
+use record::{Kept, put, read, view};
 
 /// The service.
 #[derive(Clone, Debug)]
 pub struct Goals {
     runs: RunsHandle,
-}
-
-/// A goal as the store keeps it. Field numbers are never used for something else.
-#[derive(Clone, PartialEq, Message)]
-struct Kept {
-    #[prost(string, tag = "1")]
-    title: String,
-    #[prost(string, tag = "2")]
-    description: String,
-    #[prost(int32, tag = "3")]
-    state: i32,
-    #[prost(string, tag = "4")]
-    parent_id: String,
-    /// Digest of the request that made it; empty without an id.
-    #[prost(bytes = "bytes", tag = "5")]
-    request_digest: Bytes,
-    /// Counts how often it was completed.
-    #[prost(uint64, tag = "6")]
-    n_completed: u64,
 }
 
 impl Goals {
@@ -56,7 +39,7 @@ impl Goals {
         Self { runs }
     }
 
-    async fn create(&self, request: v1::CreateGoalRequest) -> Result<v1::Goal, Rejection> {
+    async fn create(&self, request: v1::CreateGoalRequest, caller: &Caller) -> Result<v1::Goal, Rejection> {
         let digest = Sha256::digest(request.encode_in_order());
         let Some(goal) = request.goal else {
             return Err(Rejection::field("goal", "INVALID_ARGUMENT", "is required"));
@@ -72,13 +55,11 @@ impl Goals {
         });
         let parent_id = parent("goal.parent_id", &goal.parent_id, &mut fields);
         fields.conclude()?;
-        let user_id = match goal.user_id.as_str() {
-            "" => "default".to_owned(),
-            user_id => user_id.to_owned(),
-        };
+        let made = caller.made(&request.namespace, "goal.user_id", &goal.user_id)?;
+        let (namespace, user_id) = (made.origin.namespace, made.user_id);
         let is_named = !request.request_id.is_empty();
         let goal_id = match is_named {
-            true => id_of("goal", &user_id, &request.request_id),
+            true => id_of("goal", &scope(&namespace, &user_id), &request.request_id),
             false => random_id()?,
         };
         let kept = Kept {
@@ -97,6 +78,7 @@ impl Goals {
                 Bytes::new()
             },
             n_completed: 0,
+            author: made.origin.author,
         };
         let id = goal_id.clone();
         let change = move |host: &mut RunsHost, now| {
@@ -107,10 +89,14 @@ impl Goals {
                     false => Err(CallError::RequestIdReused),
                 };
             }
-            if let Err(rejection) = check_parents(host, &id, &kept.parent_id)? {
+            if let Err(rejection) = check_parents(host, &namespace, &id, &kept.parent_id)? {
                 return Ok(Err(rejection));
             }
-            host.define(DefinitionKind::Goal, &id, put(Some(user_id), now, &kept));
+            host.define(
+                DefinitionKind::Goal,
+                &id,
+                put(namespace, Some(user_id), now, &kept),
+            );
             Ok(Ok(()))
         };
         self.runs.change(0, change).await??;
@@ -126,13 +112,21 @@ impl Goals {
             let Some(found) = found.filter(is_theirs) else {
                 return Ok(None);
             };
-            let progress = progress(reader, &BTreeSet::from([id.as_str()]))?;
+            let progress = progress(
+                reader,
+                Some(std::slice::from_ref(&found.namespace)),
+                &BTreeSet::from([id.as_str()]),
+            )?;
             Ok(Some(view(&found, &read(&found)?, &progress)))
         });
         read.await?.ok_or_else(|| not_found(&goal_id))
     }
 
-    async fn list(&self, request: v1::ListGoalsRequest) -> Result<v1::ListGoalsResponse, Rejection> {
+    async fn list(
+        &self,
+        request: v1::ListGoalsRequest,
+        caller: &Caller,
+    ) -> Result<v1::ListGoalsResponse, Rejection> {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, 20, 200);
         fields.note("user_id", &request.user_id);
@@ -142,12 +136,25 @@ impl Goals {
             State::Unspecified
         });
         fields.conclude()?;
-        let filters = ("goals", request.user_id.clone(), request.state, parent_id.clone());
+        let filters = (
+            "goals",
+            request.user_id.clone(),
+            request.state,
+            parent_id.clone(),
+            request.namespace.clone(),
+        );
         let before = place(&request.page_token, &filters)?.map(key_of);
-        let user_id = request.user_id;
+        let owner = caller.listed_user(&request.user_id)?;
+        let namespaces = caller.listed(&request.namespace)?;
         let read = self.runs.readers().read(move |reader| {
-            let owner = Some(user_id.as_str()).filter(|user_id| !user_id.is_empty());
-            let page = reader.definitions(DefinitionKind::Goal, owner, before, page_size)?;
+            let namespaces = namespaces.as_deref();
+            let page = reader.definitions(
+                DefinitionKind::Goal,
+                owner.as_deref(),
+                namespaces,
+                before,
+                page_size,
+            )?;
             let last = page
                 .last()
                 .filter(|_| page.len() == page_size)
@@ -160,7 +167,7 @@ impl Goals {
             });
             let wanted: Vec<_> = wanted.collect();
             let ids = wanted.iter().map(|(found, _)| found.name.as_str()).collect();
-            let progress = progress(reader, &ids)?;
+            let progress = progress(reader, namespaces, &ids)?;
             let goals: Vec<v1::Goal> = wanted
                 .iter()
                 .map(|(found, kept)| view(found, kept, &progress))
@@ -210,7 +217,7 @@ impl Goals {
             kept.title = request.title.unwrap_or(kept.title);
             kept.description = request.description.unwrap_or(kept.description);
             if let Some(parent_id) = parent_id {
-                if let Err(rejection) = check_parents(host, &id, &parent_id)? {
+                if let Err(rejection) = check_parents(host, &found.namespace, &id, &parent_id)? {
                     return Ok(Err(rejection));
                 }
                 kept.parent_id = parent_id;
@@ -225,12 +232,16 @@ impl Goals {
                 kept.n_completed += 1;
                 // The same goal may be reached again after it was taken up again.
                 let name = format!("{} {id}:{}", EventKind::GoalCompleted.as_str(), kept.n_completed);
-                host.note(EventKind::GoalCompleted, &name, event(&id, now));
+                host.note(EventKind::GoalCompleted, &name, event(&found.namespace, &id, now));
             }
             if state != State::Unspecified {
                 kept.state = state.into();
             }
-            host.define(DefinitionKind::Goal, &id, put(found.owner, now, &kept));
+            host.define(
+                DefinitionKind::Goal,
+                &id,
+                put(found.namespace, found.owner, now, &kept),
+            );
             Ok(Ok(()))
         };
         self.runs.change(0, change).await??;
@@ -266,7 +277,11 @@ impl Goals {
                 };
                 let mut kept = read(&found).map_err(of_store)?;
                 kept.parent_id.clear();
-                host.define(DefinitionKind::Goal, child, put(found.owner, now, &kept));
+                host.define(
+                    DefinitionKind::Goal,
+                    child,
+                    put(found.namespace, found.owner, now, &kept),
+                );
             }
             host.define(DefinitionKind::Goal, &id, DefinitionChange::Delete);
             Ok(Ok(()))
@@ -288,7 +303,7 @@ impl Goals {
             let mut below = Vec::new();
             let mut before: Option<DefinitionKey> = None;
             loop {
-                let page = reader.definitions(DefinitionKind::Goal, None, before, PAGE)?;
+                let page = reader.definitions(DefinitionKind::Goal, None, None, before, PAGE)?;
                 let is_below = |found: &&Definition| read(found).is_ok_and(|kept| kept.parent_id == goal_id);
                 below.extend(page.iter().filter(is_below).map(|found| found.name.clone()));
                 match page.last() {
@@ -310,6 +325,8 @@ fn no_outputs(goal: &v1::Goal, fields: &mut Fields) {
         ("created_at", goal.created_at != 0),
         ("updated_at", goal.updated_at != 0),
         ("etag", !goal.etag.is_empty()),
+        ("namespace", !goal.namespace.is_empty()),
+        ("created_by", goal.created_by.is_some()),
     ] {
         if is_there {
             let field = format!("goal.{field}");
@@ -335,6 +352,7 @@ fn becomes(before: State, after: State) -> bool {
 /// Refuses a goal above that is not there, or that stands below.
 fn check_parents(
     host: &RunsHost,
+    namespace: &Namespace,
     goal_id: &str,
     parent_id: &str,
 ) -> Result<Result<(), Rejection>, CallError> {
@@ -347,7 +365,8 @@ fn check_parents(
         if above == goal_id {
             return wrong("CYCLIC_DEPENDENCY", "stands below the goal");
         }
-        above = match host.definition(DefinitionKind::Goal, &above).map_err(of_store)? {
+        let found = host.definition(DefinitionKind::Goal, &above).map_err(of_store)?;
+        above = match found.filter(|found| found.namespace == *namespace) {
             Some(found) => read(&found).map_err(of_store)?.parent_id,
             None if level == 0 => return wrong("GOAL_NOT_FOUND", "names no goal"),
             None => return Ok(Ok(())),
@@ -370,43 +389,7 @@ fn parent(field: &str, text: &str, fields: &mut Fields) -> String {
     id.map_or_else(String::new, |id| id.to_string())
 }
 
-fn put(owner: Option<String>, at: i64, kept: &Kept) -> DefinitionChange {
-    DefinitionChange::Put(DefinitionPut {
-        owner,
-        priority: 0,
-        at,
-        record: Bytes::from(kept.encode_to_vec()),
-        contents: Vec::new(),
-        pinned: Vec::new(),
-    })
-}
-
-fn read(found: &Definition) -> Result<Kept, StoreFault> {
-    let number = found.number;
-    Kept::decode(found.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
-}
-
-fn view(found: &Definition, kept: &Kept, progress: &Progress) -> v1::Goal {
-    let plans = progress.get(&found.name).copied().unwrap_or_default();
-    v1::Goal {
-        goal_id: found.name.clone(),
-        title: kept.title.clone(),
-        description: kept.description.clone(),
-        state: kept.state,
-        parent_id: kept.parent_id.clone(),
-        user_id: found.owner.clone().unwrap_or_default(),
-        progress: match plans.all {
-            0 => 0.0,
-            all => f64::from(plans.completed) / f64::from(all) * 100.0,
-        },
-        n_plans: i32::try_from(plans.all).unwrap_or(i32::MAX),
-        created_at: found.created_at,
-        updated_at: found.updated_at,
-        etag: found.version.to_string(),
-    }
-}
-
-fn not_found(goal_id: &str) -> Rejection {
+pub(super) fn not_found(goal_id: &str) -> Rejection {
     Rejection::NotFound {
         reason: "GOAL_NOT_FOUND",
         message: format!("No goal has the id {goal_id}."),

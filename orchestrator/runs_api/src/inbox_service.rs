@@ -6,7 +6,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use escapement_access::Principal;
 use escapement_model::{InputRequestId, RunId};
 use escapement_run::journal::RequestKind;
 use escapement_run::plan::Plan;
@@ -18,6 +17,7 @@ use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging;
@@ -47,6 +47,7 @@ impl Inbox {
     async fn list(
         &self,
         request: v1::ListInputRequestsRequest,
+        caller: &Caller,
     ) -> Result<v1::ListInputRequestsResponse, Rejection> {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, 20, 200);
@@ -57,11 +58,19 @@ impl Inbox {
             run_id => fields.id::<RunId>("run_id", run_id),
         };
         fields.conclude()?;
-        let filters = ("inbox", &request.user_id, &request.kind, &request.run_id);
+        let filters = (
+            "inbox",
+            &request.user_id,
+            &request.kind,
+            &request.run_id,
+            &request.namespace,
+        );
         let after = paging::number(&request.page_token, &filters)?;
-        let owner = owner_of(&request.user_id);
+        let owner = caller.listed_user(&request.user_id)?;
+        let namespaces = caller.listed(&request.namespace)?;
         let read = move |reader: &dyn escapement_store::runs::RunReader| {
-            let found = reader.open_input_requests(owner.as_deref(), after, SEEN_MAX)?;
+            let found =
+                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, SEEN_MAX)?;
             let is_last = found.len() < SEEN_MAX;
             let last_seen = found.last().map(|request| request.number);
             let is_wanted = |request: &StoredInputRequest| {
@@ -88,9 +97,9 @@ impl Inbox {
         })
     }
 
-    async fn get(&self, id: &str) -> Result<v1::InputRequest, Rejection> {
+    async fn get(&self, id: &str, caller: &Caller) -> Result<v1::InputRequest, Rejection> {
         let id: InputRequestId = fields::id("input_request_id", id)?;
-        let stored = stored(&self.runs, id).await?;
+        let stored = self.stored(id, caller).await?;
         let shown = view(&self.runs, stored, u64::MAX).await?;
         shown.ok_or_else(|| not_found(id))
     }
@@ -98,19 +107,22 @@ impl Inbox {
     async fn respond(
         &self,
         request: v1::RespondToInputRequest,
-        caller: Option<&Principal>,
+        caller: &Caller,
     ) -> Result<v1::InputRequest, Rejection> {
         let Read {
             answer,
             condition,
             plan,
-        } = read(request, caller)?;
+        } = read(request, caller.principal())?;
         let id = answer.request_id;
-        let stored = stored(&self.runs, id).await?;
+        let stored = self.stored(id, caller).await?;
         let run_id = stored.run_id;
         let input = match plan {
             None => Input::Answer(answer.clone()),
-            Some(plan) => self.with_another_plan(run_id, answer.clone(), plan).await?,
+            Some(plan) => {
+                caller.check_plan(&stored.namespace, "approval.approve_with_edits.document", &plan)?;
+                self.with_another_plan(run_id, answer.clone(), plan).await?
+            }
         };
         match self.runs.input(run_id, condition, input).await {
             Ok(()) => {}
@@ -133,11 +145,20 @@ impl Inbox {
             Err(CallError::Refused(RefusedReason::RequestNotFound, _)) => return Err(not_found(id)),
             Err(error) => return Err(Rejection::OfRun(run_id, error)),
         }
-        self.get(&id.to_string()).await
+        self.get(&id.to_string(), caller).await
     }
 }
 
 impl Inbox {
+    /// What the store has of a request that the caller may find.
+    async fn stored(&self, id: InputRequestId, caller: &Caller) -> Result<StoredInputRequest, Rejection> {
+        let stored = stored(&self.runs, id).await?;
+        match caller.require_run(&self.runs, stored.run_id).await {
+            Err(Rejection::OfRun(_, CallError::NotFound)) => Err(not_found(id)),
+            required => required.map(|()| stored),
+        }
+    }
+
     /// The approval of another plan, with what is known of its actions.
     async fn with_another_plan(&self, run_id: RunId, answer: Answer, plan: Plan) -> Result<Input, Rejection> {
         let look = |run: &Run, _: &dyn Blobs| run.state().spec.actions().map(str::to_owned).collect();
@@ -164,24 +185,23 @@ fn wanted_kind(word: &str, fields: &mut Fields) -> Option<RequestKind> {
     fields.word("kind", word, &KINDS.map(|kind| (kind_word(kind), kind)))
 }
 
-fn owner_of(user_id: &str) -> Option<String> {
-    (!user_id.is_empty()).then(|| user_id.to_owned())
-}
-
 #[tonic::async_trait]
 impl InboxService for Inbox {
     async fn list_input_requests(
         &self,
         request: Request<v1::ListInputRequestsRequest>,
     ) -> Result<Response<v1::ListInputRequestsResponse>, Status> {
-        Ok(Response::new(self.list(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.list(request.into_inner(), &caller).await?))
     }
 
     async fn get_input_request(
         &self,
         request: Request<v1::GetInputRequestRequest>,
     ) -> Result<Response<v1::GetInputRequestResponse>, Status> {
-        let input_request = Some(self.get(&request.into_inner().input_request_id).await?);
+        let caller = Caller::of(&request);
+        let id = request.into_inner().input_request_id;
+        let input_request = Some(self.get(&id, &caller).await?);
         Ok(Response::new(v1::GetInputRequestResponse { input_request }))
     }
 
@@ -189,8 +209,8 @@ impl InboxService for Inbox {
         &self,
         request: Request<v1::RespondToInputRequest>,
     ) -> Result<Response<v1::RespondToInputResponse>, Status> {
-        let caller = request.extensions().get::<Arc<Principal>>().cloned();
-        let input_request = Some(self.respond(request.into_inner(), caller.as_deref()).await?);
+        let caller = Caller::of(&request);
+        let input_request = Some(self.respond(request.into_inner(), &caller).await?);
         Ok(Response::new(v1::RespondToInputResponse { input_request }))
     }
 
@@ -200,12 +220,15 @@ impl InboxService for Inbox {
         &self,
         request: Request<v1::WatchInboxRequest>,
     ) -> Result<Response<Self::WatchInboxStream>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         let kind = wanted_kind(&request.kind, &mut fields);
         fields.conclude()?;
-        let told = watch::start(self.runs.clone(), owner_of(&request.user_id), kind);
+        let owner = caller.listed_user(&request.user_id)?;
+        let namespaces = caller.listed(&request.namespace)?;
+        let told = watch::start(self.runs.clone(), owner, namespaces, kind);
         Ok(Response::new(told))
     }
 }

@@ -6,6 +6,7 @@
 mod action_service;
 mod artifact_service;
 mod budget;
+mod caller;
 mod canonical;
 mod errors;
 mod expressions;

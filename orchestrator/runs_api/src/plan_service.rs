@@ -17,10 +17,12 @@ use escapement_run::plan::{self, Plan};
 use escapement_run::{Blobs, Run};
 use escapement_runs_shell::saved::{SavedRequest, saved_plan};
 use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_store::runs::DefinitionKind;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::plan_service_server::PlanService;
 use tonic::{Request, Response, Status};
 
+use crate::caller::{Caller, scope};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::backward;
@@ -28,7 +30,7 @@ use crate::revision_plans::RevisionPlans;
 use crate::views::event;
 use import::with_attributes;
 use reading::{New, id_of, repeatable, target};
-use saving::{Draft, Shown, not_found, shown};
+use saving::{Draft, Shown, Target, not_found, shown};
 use view::plan_view;
 
 /// The service.
@@ -37,13 +39,20 @@ pub struct Plans {
     runs: RunsHandle,
 }
 
+/// Who saves a new plan, and the namespace that the request names.
+#[derive(Clone, Copy)]
+struct Saver<'a> {
+    caller: &'a Caller,
+    namespace: &'a str,
+}
+
 impl Plans {
     /// Saves plans with these runs.
     pub fn new(runs: RunsHandle) -> Self {
         Self { runs }
     }
 
-    async fn create(&self, request: v1::CreatePlanRequest) -> Result<v1::Plan, Rejection> {
+    async fn create(&self, request: v1::CreatePlanRequest, caller: &Caller) -> Result<v1::Plan, Rejection> {
         let given = request.plan.clone().unwrap_or_default();
         let said = |name| {
             let document = request.document.as_ref();
@@ -58,7 +67,11 @@ impl Plans {
             goal: said("goal").unwrap_or_default(),
         };
         let repeated = repeatable(&request.request_id, &request);
-        self.save_new(&new, request.document.clone(), repeated)
+        let saver = Saver {
+            caller,
+            namespace: &request.namespace,
+        };
+        self.save_new(&new, request.document.clone(), repeated, saver)
             .await
             .map(|shown| plan_view(&shown))
     }
@@ -68,9 +81,10 @@ impl Plans {
         new: &New<'_>,
         document: Option<Opaque>,
         request: Option<SavedRequest>,
+        saver: Saver<'_>,
     ) -> Result<Shown, Rejection> {
         let mut fields = Fields::default();
-        let (saved, priority) = reading::new_plan(new, &mut fields);
+        let (mut saved, priority) = reading::new_plan(new, &mut fields);
         if let Some(request) = &request {
             fields.note("request_id", &request.id);
         }
@@ -78,12 +92,13 @@ impl Plans {
         let document =
             document.unwrap_or_else(|| document::empty(&saved.name, &saved.goal, &saved.description));
         let plan = read("document", &document)?;
-        let user_id = match new.plan.user_id.as_str() {
-            "" => USER.to_owned(),
-            user_id => user_id.to_owned(),
-        };
-        let plan_id = id_of(&user_id, request.as_ref())
+        let made = saver
+            .caller
+            .made(saver.namespace, "plan.user_id", &new.plan.user_id)?;
+        let namespace = made.origin.namespace;
+        let plan_id = id_of(&scope(&namespace, &made.user_id), request.as_ref())
             .map_err(|_| Rejection::failed("NO_RANDOMNESS", "No id can be made."))?;
+        saved.author = made.origin.author;
         let draft = Draft {
             priority,
             saved,
@@ -91,12 +106,26 @@ impl Plans {
             plan: Some(plan),
             step_key: String::new(),
         };
-        saving::create(&self.runs, plan_id.to_string(), user_id, draft, request).await
+        let target = Target {
+            plan_id: plan_id.to_string(),
+            user_id: made.user_id,
+            version: None,
+            request,
+            caller: Some(saver.caller.clone()),
+        };
+        saving::create(&self.runs, target, namespace, draft).await
+    }
+
+    /// Refuses a saved plan that the caller may not find.
+    async fn require(&self, caller: &Caller, plan_id: &str) -> Result<(), Rejection> {
+        caller
+            .require_definition(&self.runs, DefinitionKind::SavedPlan, plan_id, not_found)
+            .await
     }
 
     /// A plan, with what only its newest run knows.
     async fn get(&self, request: v1::GetPlanRequest) -> Result<v1::Plan, Rejection> {
-        let target = target(&request.plan_id, &request.user_id, "", None)?;
+        let target = target(&request.plan_id, &request.user_id, "", None, None)?;
         let plan_id = target.plan_id.clone();
         let read = move |reader: &dyn escapement_store::runs::RunReader| match saved_plan(
             reader,
@@ -135,11 +164,17 @@ impl Plans {
         })
     }
 
-    async fn update(&self, request: v1::UpdatePlanRequest) -> Result<v1::Plan, Rejection> {
+    async fn update(&self, request: v1::UpdatePlanRequest, caller: Caller) -> Result<v1::Plan, Rejection> {
         let mut fields = Fields::default();
         reading::update(&request, &mut Default::default(), &mut fields);
         let repeated = repeatable(&request.request_id, &request);
-        let target = match target(&request.plan_id, &request.user_id, &request.etag, repeated) {
+        let target = match target(
+            &request.plan_id,
+            &request.user_id,
+            &request.etag,
+            repeated,
+            Some(caller),
+        ) {
             Ok(target) => target,
             Err(Rejection::Problems(problems)) => {
                 for problem in problems {
@@ -161,9 +196,19 @@ impl Plans {
             .map(|shown| plan_view(&shown))
     }
 
-    async fn put_document(&self, request: v1::PutPlanDocumentRequest) -> Result<v1::Plan, Rejection> {
+    async fn put_document(
+        &self,
+        request: v1::PutPlanDocumentRequest,
+        caller: Caller,
+    ) -> Result<v1::Plan, Rejection> {
         let repeated = repeatable(&request.request_id, &request);
-        let target = target(&request.plan_id, &request.user_id, &request.etag, repeated)?;
+        let target = target(
+            &request.plan_id,
+            &request.user_id,
+            &request.etag,
+            repeated,
+            Some(caller),
+        )?;
         let document = request.document.ok_or_else(|| required("document"))?;
         let plan = read("document", &document)?;
         let edit = move |draft: &mut Draft| {
@@ -175,7 +220,11 @@ impl Plans {
             .map(|shown| plan_view(&shown))
     }
 
-    async fn import(&self, request: v1::ImportPlanRequest) -> Result<v1::ImportPlanResponse, Rejection> {
+    async fn import(
+        &self,
+        request: v1::ImportPlanRequest,
+        caller: &Caller,
+    ) -> Result<v1::ImportPlanResponse, Rejection> {
         let mut fields = Fields::default();
         let words = Format::ALL.map(|format| (format.as_str(), format));
         let format = fields.word("format", &request.format, &words);
@@ -204,10 +253,12 @@ impl Plans {
                 },
             };
             let repeated = repeatable(&request.request_id, &request);
-            Some(
-                self.save_new(&new, Some(imported.document.clone()), repeated)
-                    .await?,
-            )
+            let saver = Saver {
+                caller,
+                namespace: &request.namespace,
+            };
+            let document = Some(imported.document.clone());
+            Some(self.save_new(&new, document, repeated, saver).await?)
         } else {
             None
         };
@@ -235,7 +286,8 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::CreatePlanRequest>,
     ) -> Result<Response<v1::CreatePlanResponse>, Status> {
-        let plan = Some(self.create(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let plan = Some(self.create(request.into_inner(), &caller).await?);
         Ok(Response::new(v1::CreatePlanResponse { plan }))
     }
 
@@ -243,7 +295,10 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::GetPlanRequest>,
     ) -> Result<Response<v1::GetPlanResponse>, Status> {
-        let plan = Some(self.get(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        let plan = Some(self.get(request).await?);
         Ok(Response::new(v1::GetPlanResponse { plan }))
     }
 
@@ -251,14 +306,20 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::ListPlansRequest>,
     ) -> Result<Response<v1::ListPlansResponse>, Status> {
-        Ok(Response::new(list::list(&self.runs, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(
+            list::list(&self.runs, request.into_inner(), &caller).await?,
+        ))
     }
 
     async fn update_plan(
         &self,
         request: Request<v1::UpdatePlanRequest>,
     ) -> Result<Response<v1::UpdatePlanResponse>, Status> {
-        let plan = Some(self.update(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        let plan = Some(self.update(request, caller).await?);
         Ok(Response::new(v1::UpdatePlanResponse { plan }))
     }
 
@@ -266,8 +327,10 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::DeletePlanRequest>,
     ) -> Result<Response<v1::DeletePlanResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
-        let target = target(&request.plan_id, &request.user_id, &request.etag, None)?;
+        self.require(&caller, &request.plan_id).await?;
+        let target = target(&request.plan_id, &request.user_id, &request.etag, None, None)?;
         saving::delete(&self.runs, target).await?;
         Ok(Response::new(v1::DeletePlanResponse {}))
     }
@@ -276,14 +339,20 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::AddPlanStepRequest>,
     ) -> Result<Response<v1::AddPlanStepResponse>, Status> {
-        Ok(Response::new(steps::add(&self.runs, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        Ok(Response::new(steps::add(&self.runs, request, caller).await?))
     }
 
     async fn update_plan_step(
         &self,
         request: Request<v1::UpdatePlanStepRequest>,
     ) -> Result<Response<v1::UpdatePlanStepResponse>, Status> {
-        let plan = Some(steps::update(&self.runs, request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        let plan = Some(steps::update(&self.runs, request, caller).await?);
         Ok(Response::new(v1::UpdatePlanStepResponse { plan }))
     }
 
@@ -291,7 +360,10 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::DeletePlanStepRequest>,
     ) -> Result<Response<v1::DeletePlanStepResponse>, Status> {
-        let plan = Some(steps::delete(&self.runs, request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        let plan = Some(steps::delete(&self.runs, request).await?);
         Ok(Response::new(v1::DeletePlanStepResponse { plan }))
     }
 
@@ -299,7 +371,10 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::PutPlanDocumentRequest>,
     ) -> Result<Response<v1::PutPlanDocumentResponse>, Status> {
-        let plan = Some(self.put_document(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.plan_id).await?;
+        let plan = Some(self.put_document(request, caller).await?);
         Ok(Response::new(v1::PutPlanDocumentResponse { plan }))
     }
 
@@ -307,8 +382,13 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::LoadSamplesRequest>,
     ) -> Result<Response<v1::LoadSamplesResponse>, Status> {
-        let v1::LoadSamplesRequest { user_id } = request.into_inner();
-        let plans = Plans::load_samples(self, &user_id).await?;
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let saver = Saver {
+            caller: &caller,
+            namespace: &request.namespace,
+        };
+        let plans = Plans::load_samples(self, &request.user_id, saver).await?;
         Ok(Response::new(v1::LoadSamplesResponse { plans }))
     }
 
@@ -316,7 +396,8 @@ impl PlanService for Plans {
         &self,
         request: Request<v1::ImportPlanRequest>,
     ) -> Result<Response<v1::ImportPlanResponse>, Status> {
-        Ok(Response::new(self.import(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.import(request.into_inner(), &caller).await?))
     }
 }
 
@@ -324,5 +405,3 @@ impl PlanService for Plans {
 const LAST_EVENTS: usize = 20;
 /// Bytes of the entries that they are made of: 1 MiB.
 const LAST_EVENTS_BYTES: usize = 1 << 20;
-/// Whose a plan is if nobody says.
-const USER: &str = "default";

@@ -76,7 +76,7 @@ impl RevisionPlans {
             if let Some((_, revision)) = begun
                 && revision.plan.is_none()
             {
-                revision.plan = Some(saved::revision(runs, revision.digest).await?);
+                revision.plan = Some(saved::revision(runs, revision.digest, None).await?);
             }
         }
         Ok(all)

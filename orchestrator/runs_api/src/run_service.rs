@@ -1,11 +1,13 @@
 //! `RunService`: what callers ask about runs and want of them.
 
+mod about;
 mod create;
 mod events;
 mod evidence;
 mod export;
 mod figures;
 mod forks;
+mod ids;
 mod insight;
 mod intents;
 mod list;
@@ -17,8 +19,11 @@ mod steps;
 mod verbs;
 mod watch;
 
-pub(crate) use create::new_run_id;
+pub(crate) use ids::new_run_id;
 
+use about::AboutRun;
+
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::resolution::PLANNER_LIMIT_MS;
 use crate::views::{Detail, run_view};
@@ -84,6 +89,14 @@ impl Runs {
         &self.runs
     }
 
+    /// The request, if its run is one that the caller may find.
+    async fn admitted<R: AboutRun>(&self, request: Request<R>) -> Result<R, Rejection> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        caller.require_run_named(&self.runs, request.run_id()).await?;
+        Ok(request)
+    }
+
     /// Looks at a run.
     async fn look<T: Send + 'static>(
         &self,
@@ -144,36 +157,43 @@ impl RunService for Runs {
         &self,
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
-        Ok(Response::new(self.watch(request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(self.watch(request).await?))
     }
 
     async fn watch_notices(
         &self,
         request: Request<v1::WatchNoticesRequest>,
     ) -> Result<Response<Self::WatchNoticesStream>, Status> {
-        Ok(Response::new(self.notices(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.notices(request.into_inner(), &caller).await?))
     }
 
     async fn export_run(
         &self,
         request: Request<v1::ExportRunRequest>,
     ) -> Result<Response<Self::ExportRunStream>, Status> {
-        Ok(Response::new(self.export(request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(self.export(request).await?))
     }
 
     async fn create_run(
         &self,
         request: Request<v1::CreateRunRequest>,
     ) -> Result<Response<v1::CreateRunResponse>, Status> {
-        Ok(Response::new(Runs::create_run(self, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(
+            Runs::create_run(self, request.into_inner(), &caller).await?,
+        ))
     }
 
     async fn preview_run(
         &self,
         request: Request<v1::PreviewRunRequest>,
     ) -> Result<Response<v1::PreviewRunResponse>, Status> {
+        let caller = Caller::of(&request);
         Ok(Response::new(
-            Runs::preview_run(self, request.into_inner()).await?,
+            Runs::preview_run(self, request.into_inner(), &caller).await?,
         ))
     }
 
@@ -181,83 +201,83 @@ impl RunService for Runs {
         &self,
         request: Request<v1::GetRunRequest>,
     ) -> Result<Response<v1::GetRunResponse>, Status> {
-        Ok(Response::new(Runs::get_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::get_run(self, request).await?))
     }
 
     async fn list_runs(
         &self,
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
-        Ok(Response::new(Runs::list_runs(self, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(
+            Runs::list_runs(self, request.into_inner(), &caller).await?,
+        ))
     }
 
     async fn wait_run(
         &self,
         request: Request<v1::WaitRunRequest>,
     ) -> Result<Response<v1::WaitRunResponse>, Status> {
-        Ok(Response::new(Runs::wait_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::wait_run(self, request).await?))
     }
 
     async fn list_run_events(
         &self,
         request: Request<v1::ListRunEventsRequest>,
     ) -> Result<Response<v1::ListRunEventsResponse>, Status> {
-        Ok(Response::new(
-            Runs::list_run_events(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::list_run_events(self, request).await?))
     }
 
     async fn list_run_steps(
         &self,
         request: Request<v1::ListRunStepsRequest>,
     ) -> Result<Response<v1::ListRunStepsResponse>, Status> {
-        Ok(Response::new(
-            Runs::list_run_steps(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::list_run_steps(self, request).await?))
     }
 
     async fn get_run_step(
         &self,
         request: Request<v1::GetRunStepRequest>,
     ) -> Result<Response<v1::GetRunStepResponse>, Status> {
-        Ok(Response::new(
-            Runs::get_run_step(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::get_run_step(self, request).await?))
     }
 
     async fn get_step_result(
         &self,
         request: Request<v1::GetStepResultRequest>,
     ) -> Result<Response<v1::GetStepResultResponse>, Status> {
-        Ok(Response::new(
-            Runs::get_step_result(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::get_step_result(self, request).await?))
     }
 
     async fn list_evidence(
         &self,
         request: Request<v1::ListEvidenceRequest>,
     ) -> Result<Response<v1::ListEvidenceResponse>, Status> {
-        Ok(Response::new(
-            Runs::list_evidence(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::list_evidence(self, request).await?))
     }
 
     async fn list_revisions(
         &self,
         request: Request<v1::ListRevisionsRequest>,
     ) -> Result<Response<v1::ListRevisionsResponse>, Status> {
-        Ok(Response::new(
-            Runs::list_revisions(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::list_revisions(self, request).await?))
     }
 
     async fn get_revision(
         &self,
         request: Request<v1::GetRevisionRequest>,
     ) -> Result<Response<v1::GetRevisionResponse>, Status> {
+        let caller = Caller::of(&request);
         Ok(Response::new(
-            Runs::get_revision(self, request.into_inner()).await?,
+            Runs::get_revision(self, request.into_inner(), &caller).await?,
         ))
     }
 
@@ -265,8 +285,9 @@ impl RunService for Runs {
         &self,
         request: Request<v1::DiffRevisionsRequest>,
     ) -> Result<Response<v1::DiffRevisionsResponse>, Status> {
+        let caller = Caller::of(&request);
         Ok(Response::new(
-            Runs::diff_revisions(self, request.into_inner()).await?,
+            Runs::diff_revisions(self, request.into_inner(), &caller).await?,
         ))
     }
 
@@ -274,111 +295,115 @@ impl RunService for Runs {
         &self,
         request: Request<v1::ListCheckpointsRequest>,
     ) -> Result<Response<v1::ListCheckpointsResponse>, Status> {
-        Ok(Response::new(
-            Runs::list_checkpoints(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::list_checkpoints(self, request).await?))
     }
 
     async fn pause_run(
         &self,
         request: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
-        Ok(Response::new(Runs::pause_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::pause_run(self, request).await?))
     }
 
     async fn resume_run(
         &self,
         request: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
-        Ok(Response::new(Runs::resume_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::resume_run(self, request).await?))
     }
 
     async fn cancel_run(
         &self,
         request: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
-        Ok(Response::new(Runs::cancel_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::cancel_run(self, request).await?))
     }
 
     async fn discard_run(
         &self,
         request: Request<v1::DiscardRunRequest>,
     ) -> Result<Response<v1::DiscardRunResponse>, Status> {
-        Ok(Response::new(
-            Runs::discard_run(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::discard_run(self, request).await?))
     }
 
     async fn rewind_run(
         &self,
         request: Request<v1::RewindRunRequest>,
     ) -> Result<Response<v1::RewindRunResponse>, Status> {
-        Ok(Response::new(Runs::rewind_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::rewind_run(self, request).await?))
     }
 
     async fn rollback_run(
         &self,
         request: Request<v1::RollbackRunRequest>,
     ) -> Result<Response<v1::RollbackRunResponse>, Status> {
-        Ok(Response::new(
-            Runs::rollback_run(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::rollback_run(self, request).await?))
     }
 
     async fn fork_run(
         &self,
         request: Request<v1::ForkRunRequest>,
     ) -> Result<Response<v1::ForkRunResponse>, Status> {
-        Ok(Response::new(Runs::fork_run(self, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::fork_run(self, request, &caller).await?))
     }
 
     async fn retry_run(
         &self,
         request: Request<v1::RetryRunRequest>,
     ) -> Result<Response<v1::RetryRunResponse>, Status> {
-        Ok(Response::new(Runs::retry_run(self, request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::retry_run(self, request, &caller).await?))
     }
 
     async fn override_step(
         &self,
         request: Request<v1::OverrideStepRequest>,
     ) -> Result<Response<v1::OverrideStepResponse>, Status> {
-        Ok(Response::new(
-            Runs::override_step(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::override_step(self, request).await?))
     }
 
     async fn create_checkpoint(
         &self,
         request: Request<v1::CreateCheckpointRequest>,
     ) -> Result<Response<v1::CreateCheckpointResponse>, Status> {
-        Ok(Response::new(
-            Runs::create_checkpoint(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::create_checkpoint(self, request).await?))
     }
 
     async fn explain_run(
         &self,
         request: Request<v1::ExplainRunRequest>,
     ) -> Result<Response<v1::ExplainRunResponse>, Status> {
-        Ok(Response::new(
-            Runs::explain_run(self, request.into_inner()).await?,
-        ))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::explain_run(self, request).await?))
     }
 
     async fn replay_run(
         &self,
         request: Request<v1::ReplayRunRequest>,
     ) -> Result<Response<v1::ReplayRunResponse>, Status> {
-        Ok(Response::new(Runs::replay_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::replay_run(self, request).await?))
     }
 
     async fn get_run_stats(
         &self,
         request: Request<v1::GetRunStatsRequest>,
     ) -> Result<Response<v1::GetRunStatsResponse>, Status> {
+        let caller = Caller::of(&request);
         Ok(Response::new(
-            Runs::get_run_stats(self, request.into_inner()).await?,
+            Runs::get_run_stats(self, request.into_inner(), &caller).await?,
         ))
     }
 
@@ -386,8 +411,9 @@ impl RunService for Runs {
         &self,
         request: Request<v1::GetRunsStatusRequest>,
     ) -> Result<Response<v1::GetRunsStatusResponse>, Status> {
+        let caller = Caller::of(&request);
         Ok(Response::new(
-            Runs::get_runs_status(self, request.into_inner()).await?,
+            Runs::get_runs_status(self, request.into_inner(), &caller).await?,
         ))
     }
 
@@ -402,7 +428,8 @@ impl RunService for Runs {
         &self,
         request: Request<v1::DeleteRunRequest>,
     ) -> Result<Response<v1::DeleteRunResponse>, Status> {
-        Ok(Response::new(Runs::delete_run(self, request.into_inner()).await?))
+        let request = self.admitted(request).await?;
+        Ok(Response::new(Runs::delete_run(self, request).await?))
     }
 }
 

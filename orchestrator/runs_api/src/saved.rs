@@ -3,7 +3,7 @@
 use crate::errors::Rejection;
 use crate::resolution::Defaults;
 use crate::views::hex;
-use escapement_model::{Opaque, PlanId};
+use escapement_model::{Namespace, Opaque, PlanId};
 use escapement_run::plan::{self, Plan, Step, StepKind};
 use escapement_run::presets::Preset;
 use escapement_run::spec::ActionProfile;
@@ -43,15 +43,17 @@ pub(crate) async fn profiles(
 /// The newest revision of a saved plan, and what the plan says about its runs.
 ///
 /// # Errors
-/// [`Rejection::NotFound`] with `PLAN_NOT_FOUND`, also if it is another user's.
+/// [`Rejection::NotFound`] with `PLAN_NOT_FOUND`, also if it is another user's or of another namespace.
 pub(crate) async fn plan_of(
     runs: &RunsHandle,
     plan_id: PlanId,
     user_id: &str,
+    namespace: &Namespace,
 ) -> Result<(Arc<Plan>, Defaults), Rejection> {
-    let (id, user_id) = (plan_id.to_string(), user_id.to_owned());
+    let (id, user_id, namespace) = (plan_id.to_string(), user_id.to_owned(), namespace.clone());
     let read = runs.readers().read(move |reader| {
-        let Some((definition, saved)) = saved_plan(reader, &id, &user_id)? else {
+        let found = saved_plan(reader, &id, &user_id)?;
+        let Some((definition, saved)) = found.filter(|(found, _)| found.namespace == namespace) else {
             return Ok(None);
         };
         let document = document_of(reader, &definition, &saved)?;
@@ -65,22 +67,30 @@ pub(crate) async fn plan_of(
         };
         Ok(Some((document, defaults)))
     });
-    let not_found = || Rejection::NotFound {
-        reason: "PLAN_NOT_FOUND",
-        message: format!("No plan has the id {plan_id}."),
-    };
-    let (document, defaults) = read.await?.ok_or_else(not_found)?;
+    let (document, defaults) = read.await?.ok_or_else(|| plan_not_found(&plan_id.to_string()))?;
     Ok((Arc::new(readable(&document)?), defaults))
 }
 
-/// The plan of a revision that a run or a saved plan refers to.
+/// There is no such plan, or it is somebody else's.
+pub(crate) fn plan_not_found(plan_id: &str) -> Rejection {
+    Rejection::NotFound {
+        reason: "PLAN_NOT_FOUND",
+        message: format!("No plan has the id {plan_id}."),
+    }
+}
+
+/// The plan of a revision that a run or a saved plan of one of these namespaces, or of any, refers to.
 ///
 /// # Errors
 /// [`Rejection::NotFound`] with `REVISION_NOT_FOUND`.
-pub(crate) async fn revision(runs: &RunsHandle, digest: [u8; 32]) -> Result<Arc<Plan>, Rejection> {
+pub(crate) async fn revision(
+    runs: &RunsHandle,
+    digest: [u8; 32],
+    namespaces: Option<Vec<Namespace>>,
+) -> Result<Arc<Plan>, Rejection> {
     let stored = runs
         .readers()
-        .read(move |reader| reader.revision(&digest))
+        .read(move |reader| reader.revision(&digest, namespaces.as_deref()))
         .await?;
     let not_found = || Rejection::NotFound {
         reason: "REVISION_NOT_FOUND",

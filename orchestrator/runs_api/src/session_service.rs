@@ -1,8 +1,11 @@
 //! `SessionService`: what runs of a session share. Every change has its turn among the runs, and is written with them.
 
-use escapement_model::Opaque;
+use std::borrow::Cow;
+
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX};
+use escapement_model::{Namespace, Opaque};
 use escapement_run::session::{STATE_BYTES_MAX, Session};
+use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, SessionDeleted};
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
@@ -10,9 +13,10 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::session_service_server::SessionService;
 use tonic::{Request, Response, Status};
 
+use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::resolution::{SESSION_ID_CHARS_MAX, owner};
+use crate::resolution::SESSION_ID_CHARS_MAX;
 use crate::views::{skill_view, uuid_text};
 
 /// The service.
@@ -23,6 +27,7 @@ pub struct Sessions {
 
 /// Which session, and what must be so.
 struct Named {
+    namespace: Namespace,
     session_id: String,
     user_id: String,
     etag: String,
@@ -34,23 +39,34 @@ impl Sessions {
         Self { runs }
     }
 
-    async fn create(&self, request: v1::CreateSessionRequest) -> Result<v1::Session, Rejection> {
+    async fn create(
+        &self,
+        request: v1::CreateSessionRequest,
+        caller: &Caller,
+    ) -> Result<v1::Session, Rejection> {
+        let made = caller.made(&request.namespace, "user_id", &request.user_id)?;
         let state = request.state.unwrap_or_default();
         let mut fields = Fields::default();
         fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
+        if request.session_id.contains(SEPARATOR) {
+            fields.wrong("session_id", "must not have the control character U+001F");
+        }
         fields.note("user_id", &request.user_id);
         fields.object("state", &state, STATE_BYTES_MAX);
         fields.conclude()?;
         // As a patch of nothing, the state has its limits and no member without a value.
-        let mut session = Session::new(owner(&request.user_id), Opaque::default());
+        let mut session = Session::new(&made.user_id, Opaque::default());
+        session.author = made.origin.author;
         session.patch(&state).map_err(|why| too_large("state", why))?;
         let session_id = match request.session_id.is_empty() {
             true => fresh_id()?,
             false => request.session_id,
         };
         let bytes = state.len();
+        let namespace = made.origin.namespace;
         let change = move |host: &mut RunsHost, _now| {
-            match host.session(&session_id) {
+            let key = session_key(namespace.as_str(), &session_id);
+            match host.session(&key) {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(StoreFault::CorruptDefinition { .. }) => {
                     return Ok(Err(Rejection::AlreadyThere {
@@ -60,8 +76,8 @@ impl Sessions {
                 }
                 Err(_) => return Err(CallError::Store),
             }
-            let view = view(&session_id, &session, 0);
-            host.put_session(&session_id, session);
+            let view = view(&namespace, &session_id, &session, 0);
+            host.put_session(&key, session);
             Ok(Ok(view))
         };
         self.runs.change(bytes, change).await?
@@ -87,10 +103,10 @@ impl Sessions {
             match change(&mut changed) {
                 Err(rejection) => return Ok(Err(rejection)),
                 Ok(false) => {}
-                Ok(true) => host.put_session(&named.session_id, changed.clone()),
+                Ok(true) => host.put_session(&named.key(), changed.clone()),
             }
-            let n_runs = host.runs().sessions().n_runs(&named.session_id);
-            Ok(Ok(view(&named.session_id, &changed, n_runs)))
+            let n_runs = host.runs().sessions().n_runs(&named.key());
+            Ok(Ok(view(&named.namespace, &named.session_id, &changed, n_runs)))
         };
         self.runs.change(bytes, perform).await?
     }
@@ -112,7 +128,7 @@ impl Sessions {
                 Ok(_) | Err(Rejection::Damaged { .. }) => {}
                 Err(rejection) => return Ok(Err(rejection)),
             }
-            match host.delete_session(&named.session_id) {
+            match host.delete_session(&named.key()) {
                 Ok(SessionDeleted::Done) => Ok(Ok(())),
                 Ok(SessionDeleted::NotFound) => Ok(Err(named.missing())),
                 Ok(SessionDeleted::InUse) => Ok(Err(Rejection::failed(
@@ -127,12 +143,18 @@ impl Sessions {
 }
 
 impl Named {
-    fn new(session_id: String, user_id: String) -> Self {
-        Self {
+    fn new(caller: &Caller, namespace: &str, session_id: String, user_id: &str) -> Result<Self, Rejection> {
+        Ok(Self {
+            namespace: caller.namespace(namespace)?,
             session_id,
-            user_id,
+            user_id: caller.listed_user(user_id)?.unwrap_or_default(),
             etag: String::new(),
-        }
+        })
+    }
+
+    /// What it is kept as.
+    fn key(&self) -> Cow<'_, str> {
+        session_key(self.namespace.as_str(), &self.session_id)
     }
 
     fn check(&self) -> Result<(), Rejection> {
@@ -144,7 +166,7 @@ impl Named {
     }
 
     fn find(&self, host: &RunsHost) -> Result<Result<Session, Rejection>, CallError> {
-        find(host, &self.session_id, &self.user_id)
+        find(host, &self.namespace, &self.session_id, &self.user_id)
     }
 
     fn missing(&self) -> Rejection {
@@ -152,13 +174,14 @@ impl Named {
     }
 }
 
-/// The session, if it is that user's; anybody's if none is named.
+/// The session of the namespace, if it is that user's; anybody's if none is named.
 pub(crate) fn find(
     host: &RunsHost,
+    namespace: &Namespace,
     session_id: &str,
     user_id: &str,
 ) -> Result<Result<Session, Rejection>, CallError> {
-    match host.session(session_id) {
+    match host.session(&session_key(namespace.as_str(), session_id)) {
         Ok(Some(session)) if user_id.is_empty() || session.user_id == user_id => Ok(Ok(session)),
         Ok(_) => Ok(Err(missing(session_id))),
         Err(StoreFault::CorruptDefinition { .. }) => Ok(Err(Rejection::Damaged {
@@ -185,8 +208,10 @@ fn fresh_id() -> Result<String, Rejection> {
     Ok(uuid_text(id.as_bytes()))
 }
 
-fn view(session_id: &str, session: &Session, n_runs: usize) -> v1::Session {
+fn view(namespace: &Namespace, session_id: &str, session: &Session, n_runs: usize) -> v1::Session {
     v1::Session {
+        namespace: namespace.to_string(),
+        created_by: shown_author(session.author.as_deref()),
         session_id: session_id.to_owned(),
         user_id: session.user_id.clone(),
         state: Some(session.state.clone()),
@@ -202,7 +227,8 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::CreateSessionRequest>,
     ) -> Result<Response<v1::CreateSessionResponse>, Status> {
-        let session = Some(self.create(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let session = Some(self.create(request.into_inner(), &caller).await?);
         Ok(Response::new(v1::CreateSessionResponse { session }))
     }
 
@@ -210,8 +236,9 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::GetSessionRequest>,
     ) -> Result<Response<v1::GetSessionResponse>, Status> {
-        let v1::GetSessionRequest { session_id, user_id } = request.into_inner();
-        let named = Named::new(session_id, user_id);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let named = Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?;
         let session = Some(self.change(named, 0, |_| Ok(false)).await?);
         Ok(Response::new(v1::GetSessionResponse { session }))
     }
@@ -220,6 +247,7 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::MergeSessionStateRequest>,
     ) -> Result<Response<v1::MergeSessionStateResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
         let mut fields = Fields::default();
         let patch = request.patch.unwrap_or_else(|| {
@@ -230,7 +258,7 @@ impl SessionService for Sessions {
         fields.conclude()?;
         let named = Named {
             etag: request.etag,
-            ..Named::new(request.session_id, request.user_id)
+            ..Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?
         };
         let bytes = patch.len();
         let merge = move |session: &mut Session| session.patch(&patch).map_err(|why| too_large("patch", why));
@@ -242,10 +270,11 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::RestartSessionRequest>,
     ) -> Result<Response<v1::RestartSessionResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
         let named = Named {
             etag: request.etag,
-            ..Named::new(request.session_id, request.user_id)
+            ..Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?
         };
         let restart = move |session: &mut Session| {
             session.forget_health(None);
@@ -264,8 +293,10 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::ListSkillHealthRequest>,
     ) -> Result<Response<v1::ListSkillHealthResponse>, Status> {
-        let v1::ListSkillHealthRequest { session_id, user_id } = request.into_inner();
-        let skills = self.health(Named::new(session_id, user_id)).await?;
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let named = Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?;
+        let skills = self.health(named).await?;
         Ok(Response::new(v1::ListSkillHealthResponse { skills }))
     }
 
@@ -273,11 +304,12 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::ResetSkillHealthRequest>,
     ) -> Result<Response<v1::ResetSkillHealthResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
         let mut fields = Fields::default();
         fields.text("skill", &request.skill, 1..=ACTION_CHARS_MAX.max(LABEL_CHARS_MAX));
         fields.conclude()?;
-        let named = Named::new(request.session_id, request.user_id);
+        let named = Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?;
         let forget = move |session: &mut Session| Ok(session.forget_health(Some(&request.skill)));
         self.change(named, 0, forget).await?;
         Ok(Response::new(v1::ResetSkillHealthResponse {}))
@@ -287,8 +319,10 @@ impl SessionService for Sessions {
         &self,
         request: Request<v1::DeleteSessionRequest>,
     ) -> Result<Response<v1::DeleteSessionResponse>, Status> {
-        let v1::DeleteSessionRequest { session_id, user_id } = request.into_inner();
-        self.delete(Named::new(session_id, user_id)).await?;
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let named = Named::new(&caller, &request.namespace, request.session_id, &request.user_id)?;
+        self.delete(named).await?;
         Ok(Response::new(v1::DeleteSessionResponse {}))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use escapement_model::Namespace;
 use escapement_run::ShownState;
 use escapement_runs::Work;
 use escapement_store::StoreFault;
@@ -61,7 +62,7 @@ impl Definitions {
 
     /// Without a trigger nothing is noted.
     pub(crate) fn open(reader: &dyn RunReader) -> Result<Self, StoreFault> {
-        let triggers = reader.definitions(DefinitionKind::Trigger, None, None, 1)?;
+        let triggers = reader.definitions(DefinitionKind::Trigger, None, None, None, 1)?;
         let wanted = match triggers.is_empty() {
             true => BTreeSet::new(),
             false => EventKind::ALL.into_iter().collect(),
@@ -109,7 +110,11 @@ impl Definitions {
             .collect();
         for (kind, id) in noted {
             let name = format!("{} {id}", kind.as_str());
-            self.define(DefinitionKind::Event, &name, event(&run_id, index.updated_at));
+            self.define(
+                DefinitionKind::Event,
+                &name,
+                event(&index.namespace, &run_id, index.updated_at),
+            );
         }
     }
 
@@ -139,6 +144,7 @@ impl Definitions {
                     number: found.as_ref().map_or(0, |before| before.number),
                     kind,
                     name: name.to_owned(),
+                    namespace: put.namespace.clone(),
                     owner: put.owner.clone(),
                     priority: put.priority,
                     created_at: found.as_ref().map_or(put.at, |before| before.created_at),
@@ -152,9 +158,10 @@ impl Definitions {
     }
 }
 
-/// An event; its record is the id of what it is about.
-pub fn event(about: &str, at: i64) -> DefinitionChange {
+/// An event in a namespace; its record is the id of what it is about.
+pub fn event(namespace: &Namespace, about: &str, at: i64) -> DefinitionChange {
     DefinitionChange::Put(DefinitionPut {
+        namespace: namespace.clone(),
         owner: None,
         priority: 0,
         at,

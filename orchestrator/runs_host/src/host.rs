@@ -174,7 +174,10 @@ impl RunsHost {
             self.contents.come(*digest, Bytes::clone(bytes));
         }
         for row in &work.revisions {
-            let below = self.revisions.below(self.contents.reader(), &row.sub_plans);
+            let namespace = &work.index.namespace;
+            let below = self
+                .revisions
+                .below(self.contents.reader(), namespace, &row.sub_plans);
             work.pinned.extend(below);
         }
         self.queue_bytes += bytes_of(&work);

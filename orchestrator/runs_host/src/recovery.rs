@@ -86,7 +86,7 @@ pub fn stored_session(reader: &dyn RunReader, id: &str) -> Result<Option<Session
 
 /// The session of a run that is taken up. One that is gone or damaged begins anew.
 fn hold_session(reader: &dyn RunReader, runs: &mut Runs, spec: &Spec) {
-    let id = &spec.session_id;
+    let id = &*spec.session_key();
     if id.is_empty() || runs.sessions().get(id).is_some() {
         return;
     }

@@ -3,15 +3,20 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use escapement_model::Opaque;
+use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, SubPlan};
 use escapement_store::runs::RunReader;
 
-/// The contents that hold the documents of these revisions and of all that they run by their digest.
+/// The contents that hold the documents of these revisions and of all that they run by their digest, as far as something of that
+/// namespace refers to them already.
 ///
 /// A revision that the store does not have, or cannot read, or that is one too many, is left out: the step that runs it may fail.
-pub fn documents_below(reader: &dyn RunReader, revisions: &[[u8; 32]]) -> BTreeSet<[u8; 32]> {
-    KnownRevisions::default().documents_below(&Stored(reader), revisions)
+pub fn documents_below(
+    reader: &dyn RunReader,
+    namespace: &Namespace,
+    revisions: &[[u8; 32]],
+) -> BTreeSet<[u8; 32]> {
+    KnownRevisions::default().below(reader, namespace, revisions)
 }
 
 // RUN-9.11
@@ -38,8 +43,17 @@ struct Revision {
 
 impl KnownRevisions {
     /// As [`documents_below`].
-    pub(crate) fn below(&self, reader: &dyn RunReader, revisions: &[[u8; 32]]) -> BTreeSet<[u8; 32]> {
-        self.documents_below(&Stored(reader), revisions)
+    pub(crate) fn below(
+        &self,
+        reader: &dyn RunReader,
+        namespace: &Namespace,
+        revisions: &[[u8; 32]],
+    ) -> BTreeSet<[u8; 32]> {
+        let stored = Stored {
+            reader,
+            namespaces: std::slice::from_ref(namespace),
+        };
+        self.documents_below(&stored, revisions)
     }
 
     fn documents_below(&self, store: &dyn Revisions, revisions: &[[u8; 32]]) -> BTreeSet<[u8; 32]> {
@@ -94,15 +108,24 @@ trait Revisions {
     fn document(&self, digest: &[u8; 32]) -> Option<Opaque>;
 }
 
-struct Stored<'a>(&'a dyn RunReader);
+/// The revisions that one namespace knows.
+struct Stored<'a> {
+    reader: &'a dyn RunReader,
+    namespaces: &'a [Namespace],
+}
 
 impl Revisions for Stored<'_> {
     fn content(&self, digest: &[u8; 32]) -> Option<[u8; 32]> {
-        self.0.content_of_revision(digest).ok().flatten()
+        let found = self.reader.content_of_revision(digest, Some(self.namespaces));
+        found.ok().flatten()
     }
 
     fn document(&self, digest: &[u8; 32]) -> Option<Opaque> {
-        let stored = self.0.revision(digest).ok().flatten()?;
+        let stored = self
+            .reader
+            .revision(digest, Some(self.namespaces))
+            .ok()
+            .flatten()?;
         Some(Opaque::from_encoded(stored.document))
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions: taken up from the store when they are needed, changed in the turn of the runs, written with what runs did.
 
 use escapement_run::session::Session;
+use escapement_run::spec::namespace_of_session;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
@@ -22,7 +23,7 @@ pub enum SessionDeleted {
 
 impl RunsHost {
     // RUN-14.4
-    /// The session as it is now, durable or not; `None` if there is none.
+    /// The session that is kept as `id`, as it is now, durable or not; `None` if there is none.
     ///
     /// # Errors
     /// As [`stored_session`].
@@ -80,6 +81,7 @@ impl RunsHost {
             .into_iter()
             .map(|(id, session)| {
                 let put = DefinitionPut {
+                    namespace: namespace_of_session(&id),
                     owner: Some(session.user_id.clone()),
                     priority: 0,
                     at: now,

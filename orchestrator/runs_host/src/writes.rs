@@ -119,6 +119,7 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         ended_at: index.due_at.is_none().then_some(index.updated_at),
     };
     let created = (work.first_sequence == 1).then(|| NewRun {
+        namespace: index.namespace.clone(),
         owner: Some(index.user_id.clone()),
         priority: i32::try_from(index.priority).expect("priorities are 1 to 10"),
         created_at: index.created_at,
@@ -173,6 +174,7 @@ fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
 fn opened(work: &Work, row: &RequestRow) -> Option<NewInputRequest> {
     let asked = row.asked.as_ref()?;
     Some(NewInputRequest {
+        namespace: work.index.namespace.clone(),
         id: row.request_id,
         kind: u8::try_from(i32::from(asked.kind)).expect("kinds are few"),
         state: request_state_byte(RequestState::Open),

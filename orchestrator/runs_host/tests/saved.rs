@@ -241,7 +241,7 @@ fn a_request_about_a_run_has_one_effect_also_after_a_restart() {
 }
 
 fn document(reader: &dyn RunReader, plan: &Plan) -> Option<Opaque> {
-    let stored = reader.revision(&plan.digest).unwrap()?;
+    let stored = reader.revision(&plan.digest, None).unwrap()?;
     Some(Opaque::from_encoded(stored.document))
 }
 
@@ -257,6 +257,7 @@ fn documents_stay_as_long_as_a_run_refers_to_them() {
         let content =
             escapement_store::runs::Content::of_revision(plan.document.as_encoded().clone(), plan.digest);
         let put = DefinitionPut {
+            namespace: escapement_model::Namespace::default(),
             owner: None,
             priority: 5,
             at: START,

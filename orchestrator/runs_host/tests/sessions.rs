@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use escapement_model::opaque::{ListBuilder, StructBuilder};
-use escapement_model::{Opaque, RunId};
+use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::journal::{Entry, OutcomeClass};
 use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::plan;
@@ -147,7 +147,7 @@ fn is_consistent(reader: &dyn RunReader) {
     let n = |wanted: &str| names.iter().filter(|name| **name == wanted).count();
     let session = stored_session(reader, "s").unwrap().unwrap_or_default();
     assert_eq!(session.state.entries().count(), n("state_patched"));
-    let notices = told(reader, &stream_of_user("ada"));
+    let notices = told(reader, &stream_of_user(&Namespace::default(), "ada"));
     let n_told: usize = [
         "run_started",
         "step_started",
@@ -159,7 +159,10 @@ fn is_consistent(reader: &dyn RunReader) {
     .iter()
     .sum();
     assert_eq!(notices.len(), n_told, "{names:?}");
-    assert_eq!(notices, told(reader, &stream_of_session("s")));
+    assert_eq!(
+        notices,
+        told(reader, &stream_of_session(&Namespace::default(), "s"))
+    );
 }
 
 // RUN-14.4, RUN-14.8
@@ -178,7 +181,7 @@ fn session_and_notices_are_written_with_the_entries_that_they_follow_from() {
             let reader = store.reader().unwrap();
             let session = stored_session(&*reader, "s").unwrap().unwrap();
             assert_eq!(session.state.entries().count(), 2, "write {write}, {fault:?}");
-            let answers = told(&*reader, &stream_of_user("ada"));
+            let answers = told(&*reader, &stream_of_user(&Namespace::default(), "ada"));
             let answers = answers.iter().filter(|notice| notice.kind() == NoticeKind::Agent);
             assert_eq!(answers.count(), 1, "write {write}, {fault:?}");
         }

@@ -123,7 +123,7 @@ pub fn catalogue_of(
     seen: &SeenActions,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Catalogue, StoreFault> {
-    let said = reader.definitions(DefinitionKind::ActionProfile, None, None, PROFILES_MAX)?;
+    let said = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
     let mut said: BTreeMap<&str, &Definition> = said
         .iter()
         .map(|definition| (definition.name.as_str(), definition))

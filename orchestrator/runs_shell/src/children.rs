@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use escapement_model::opaque::ValueView;
-use escapement_model::{Opaque, RunId};
+use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::journal::{Entry, Event, Stored};
 use escapement_run::outcome::encoded;
 use escapement_run::spec::{Constraints, Limits, Spec};
@@ -14,6 +14,8 @@ use prost::Message;
 /// The plan that a `sub_plan` step names: a saved one, or a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedPlan {
+    /// What its run belongs to: only plans of it are found.
+    pub namespace: Namespace,
     /// Whose run asks.
     pub user_id: String,
     /// The actions that its run calls besides those of the plan.

@@ -134,6 +134,7 @@ where
         match outgoing {
             Outgoing::Submit {
                 run_id,
+                origin,
                 execution_id,
                 request,
                 attempt_ms,
@@ -142,6 +143,7 @@ where
                 plans,
             } => {
                 let attempt = Attempt {
+                    origin,
                     execution_id,
                     request,
                     attempt_ms,
@@ -152,12 +154,13 @@ where
             }
             Outgoing::Catalogue {
                 run_id,
+                origin,
                 generation,
                 allowed,
                 own,
             } => {
                 self.under_way.spawn(async move {
-                    let (catalogue, own) = planner::offered(&runs, run_id, &allowed, &own).await;
+                    let (catalogue, own) = planner::offered(&runs, run_id, &origin, &allowed, &own).await;
                     let input = Input::Catalogue {
                         generation,
                         catalogue,

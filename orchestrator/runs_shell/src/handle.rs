@@ -1,7 +1,7 @@
 //! The way to the thread of runs: calls in, answers back. Knows no state of a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use escapement_model::RunId;
 use escapement_run::spec::Spec;
@@ -19,6 +19,7 @@ use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BY
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
+use crate::rights::Rights;
 use crate::seen::SeenActions;
 
 /// The way to the thread of runs. Cheap to clone.
@@ -36,6 +37,7 @@ struct Shared {
     live: LiveRuns,
     seen: SeenActions,
     noted: Arc<Notify>,
+    rights: OnceLock<Rights>,
     is_closed: AtomicBool,
 }
 
@@ -99,6 +101,7 @@ impl RunsHandle {
             live,
             seen: SeenActions::default(),
             noted: Arc::new(Notify::new()),
+            rights: OnceLock::new(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -327,6 +330,17 @@ impl RunsHandle {
     /// The actions that workers have offered since the start.
     pub fn seen(&self) -> &SeenActions {
         &self.0.seen
+    }
+
+    /// Says what runs may call in the names of their authors. Before anything leaves runs, and once; without it there is no policy.
+    pub fn judge_by(&self, rights: Rights) {
+        let is_first = self.0.rights.set(rights).is_ok();
+        assert!(is_first, "there is one policy");
+    }
+
+    /// What runs may call in the names of their authors.
+    pub fn rights(&self) -> Rights {
+        self.0.rights.get().cloned().unwrap_or_default()
     }
 
     /// Wakes one who waits once further notices for triggers are durable.

@@ -9,6 +9,8 @@
 pub mod limits;
 mod live;
 
+mod rights;
+
 mod error;
 mod evaluations;
 
@@ -50,5 +52,6 @@ pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;
+pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;

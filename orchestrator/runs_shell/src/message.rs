@@ -16,6 +16,7 @@ use crate::children::WantedPlan;
 use crate::error::CallError;
 use crate::evaluations::HeldBytes;
 use crate::readers::of_fault;
+use crate::rights::Origin;
 
 /// What the thread of runs is told.
 pub(crate) enum Message {
@@ -45,6 +46,8 @@ pub enum Outgoing {
     Submit {
         /// Whose attempt it is.
         run_id: RunId,
+        /// In which namespace and in whose name it is submitted.
+        origin: Origin,
         /// The execution.
         execution_id: ExecutionId,
         /// The encoded `escapement.v1.SubmitPlanRequest`.
@@ -62,6 +65,8 @@ pub enum Outgoing {
     Catalogue {
         /// Whose plan it is for.
         run_id: RunId,
+        /// In whose name the plan calls actions.
+        origin: Origin,
         /// Which one.
         generation: u32,
         /// The actions that are wanted; all that are offered if it is empty.

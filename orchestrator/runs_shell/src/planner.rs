@@ -17,17 +17,19 @@ use crate::catalogue::{catalogue, profiles_for};
 use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::limits::CHILD_PAUSE;
+use crate::rights::Origin;
 
-/// The actions that a plan of the run may call, and what is known of those that the run calls itself. If the store cannot be
+/// The actions that a plan of the run may call, as far as its author may have them called, and what is known of those that the run calls itself. If the store cannot be
 /// read there are none, and the generation fails.
 pub(crate) async fn offered(
     runs: &RunsHandle,
     run_id: RunId,
+    origin: &Origin,
     allowed: &[String],
     own: &[String],
 ) -> (Catalogue, Vec<ActionProfile>) {
     loop {
-        match once(runs, allowed, own).await {
+        match once(runs, origin, allowed, own).await {
             Ok(offered) => return offered,
             // That others read says nothing about the actions.
             Err(CallError::Overloaded) if runs.is_live(run_id) => sleep(CHILD_PAUSE).await,
@@ -56,11 +58,15 @@ pub(crate) fn mistakes_in(outcome: &AttemptOutcome) -> Vec<RefusedPart> {
 
 async fn once(
     runs: &RunsHandle,
+    origin: &Origin,
     allowed: &[String],
     own: &[String],
 ) -> Result<(Catalogue, Vec<ActionProfile>), CallError> {
     let allowed: BTreeSet<String> = allowed.iter().cloned().collect();
-    let is_wanted = move |action: &str| allowed.is_empty() || allowed.contains(action);
+    let (rights, origin) = (runs.rights(), origin.clone());
+    let is_wanted = move |action: &str| {
+        (allowed.is_empty() || allowed.contains(action)) && rights.permit(&origin, action)
+    };
     let catalogue = catalogue(runs, is_wanted).await?;
     let (own, seen) = (own.to_vec(), runs.seen().clone());
     let read = runs.readers().read(move |reader| {

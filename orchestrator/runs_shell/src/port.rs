@@ -7,7 +7,7 @@ mod settled;
 use std::time::Duration;
 
 use bytes::Bytes;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, Namespace};
 use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
@@ -16,7 +16,7 @@ use prost::Message;
 use tokio::time::{sleep, timeout};
 use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 use tracing::warn;
 
 use crate::clock::wall_ms;
@@ -24,6 +24,7 @@ use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE, SUBMIT_PAUSE,
     SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
+use crate::rights::Origin;
 use crate::seen::SeenActions;
 use crate::wanted::Wanted;
 use refused::{Refusal, refusal};
@@ -31,6 +32,8 @@ use refused::{Refusal, refusal};
 /// One attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
+    /// In which namespace and in whose name.
+    pub(crate) origin: Origin,
     pub(crate) execution_id: ExecutionId,
     /// The encoded `SubmitPlanRequest`.
     pub(crate) request: Bytes,
@@ -103,7 +106,7 @@ where
         submission: impl Send,
         wanted: &Wanted,
     ) -> AttemptOutcome {
-        let request = match v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request)) {
+        let mut request = match v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request)) {
             Ok(request) => request,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
         };
@@ -114,7 +117,15 @@ where
             .map(|step| (step.id.clone(), step.action.clone()))
             .unwrap_or_default();
         let subject = plan.and_then(settled::subject_of);
-        let submitted = self.submit(request, &attempt, wanted).await;
+        let origin = &attempt.origin;
+        if origin.namespace != Namespace::default() || request.parent_execution_id.is_some() {
+            // What is nested would lie in the namespace of what it is nested in.
+            request.namespace = origin.namespace.to_string();
+        }
+        let submitted = match wanted.runs.rights().permit(origin, &action) {
+            true => self.submit(request, &attempt, wanted).await,
+            false => self.not_permitted(&attempt, &action).await,
+        };
         drop(submission);
         let end = match submitted {
             Submitted::Ended(end) => end,
@@ -126,6 +137,14 @@ where
         }
         let seen = attempt.seen || self.seen.contains(&action);
         judged(&end, &attempt, seen)
+    }
+
+    /// What became of an attempt that its author may not make, or not any more. It may have been submitted before that.
+    async fn not_permitted(&mut self, attempt: &Attempt, action: &str) -> Submitted {
+        self.submitted_before(attempt).await.unwrap_or_else(|| {
+            let message = format!("who started the run may not have the action {action:?} called");
+            Submitted::Ended(failed(settled::NOT_PERMITTED, &message))
+        })
     }
 
     /// Submits until the contract says yes or no.
@@ -147,7 +166,7 @@ where
                 return self.fenced(attempt).await;
             }
             has_waited = true;
-            let refused = match self.submit_once(request.clone()).await {
+            let refused = match self.submit_once(request.clone(), attempt).await {
                 Ok(()) => return Submitted::Accepted,
                 Err(status) => refusal(&status),
             };
@@ -167,6 +186,12 @@ where
     // RUN-4.13
     /// A fenced attempt is not submitted any more. It may have been before, and then its end is told.
     async fn fenced(&mut self, attempt: &Attempt) -> Submitted {
+        let before = self.submitted_before(attempt).await;
+        before.unwrap_or_else(|| Submitted::Ended(settled::never_accepted(attempt.execution_id)))
+    }
+
+    /// What became of the attempt if it was submitted; `None` if it never was.
+    async fn submitted_before(&mut self, attempt: &Attempt) -> Option<Submitted> {
         let request = v1::GetExecutionRequest {
             execution_id: attempt.execution_id.to_string(),
         };
@@ -174,20 +199,23 @@ where
         loop {
             let found = timeout(CONTRACT_PATIENCE, self.plans.get_execution(request.clone())).await;
             let refused = match found.unwrap_or_else(|_| Err(late())) {
-                Ok(_) => return Submitted::Accepted,
+                Ok(_) => return Some(Submitted::Accepted),
                 Err(status) => refusal(&status),
             };
             match refused {
                 Refusal::NotNow { reason } | Refusal::NotKnown { reason } => pauses.wait(&reason).await,
-                Refusal::Removed => return Submitted::Ended(settled::removed()),
-                Refusal::Never { .. } | Refusal::OtherRequest => {
-                    return Submitted::Ended(settled::never_accepted(attempt.execution_id));
-                }
+                Refusal::Removed => return Some(Submitted::Ended(settled::removed())),
+                Refusal::Never { .. } | Refusal::OtherRequest => return None,
             }
         }
     }
 
-    async fn submit_once(&mut self, request: v1::SubmitPlanRequest) -> Result<(), Status> {
+    async fn submit_once(&mut self, request: v1::SubmitPlanRequest, attempt: &Attempt) -> Result<(), Status> {
+        let mut request = Request::new(request);
+        // Read by the contract of this process alone: over a connection the credentials of that say who hands in.
+        if let Some(principal) = attempt.origin.principal() {
+            request.extensions_mut().insert(principal);
+        }
         let submitted = timeout(CONTRACT_PATIENCE, self.plans.submit_plan(request)).await;
         submitted.unwrap_or_else(|_| Err(late())).map(|_| ())
     }

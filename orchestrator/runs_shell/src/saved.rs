@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_run::plan::{self, Plan};
+use escapement_run::spec::Author;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
 use prost::Message;
@@ -68,6 +69,9 @@ pub struct SavedPlan {
     /// Digests of requests that callers may repeat, the newest last.
     #[prost(message, repeated, tag = "18")]
     pub requests: Vec<SavedRequest>,
+    /// Who made it, if that was proved.
+    #[prost(message, optional, boxed, tag = "19")]
+    pub author: Option<Box<Author>>,
 }
 
 /// A request that changed a saved plan and that its caller may repeat.
@@ -137,6 +141,7 @@ pub fn find_plan(reader: &dyn RunReader, wanted: &WantedPlan) -> Result<Arc<Plan
     let document = match (&wanted.plan_id, &wanted.revision_digest) {
         (Some(plan_id), _) => {
             let found = saved_plan(reader, plan_id, &wanted.user_id).map_err(unreadable)?;
+            let found = found.filter(|(definition, _)| definition.namespace == wanted.namespace);
             let (definition, saved) =
                 found.ok_or_else(|| format!("PLAN_NOT_FOUND: there is no saved plan {plan_id}"))?;
             document_of(reader, &definition, &saved).map_err(unreadable)?
@@ -144,7 +149,8 @@ pub fn find_plan(reader: &dyn RunReader, wanted: &WantedPlan) -> Result<Arc<Plan
         (None, Some(text)) => {
             let missing = || format!("PLAN_NOT_FOUND: there is no revision {text}");
             let digest = plan::revision_of(text).ok_or_else(missing)?;
-            let found = reader.revision(&digest).map_err(unreadable)?;
+            let namespaces = std::slice::from_ref(&wanted.namespace);
+            let found = reader.revision(&digest, Some(namespaces)).map_err(unreadable)?;
             Opaque::from_encoded(found.ok_or_else(missing)?.document)
         }
         (None, None) => return Err("the step names no plan".to_owned()),

@@ -11,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod files;
 pub(crate) mod indexes;
 pub(crate) mod mark;
+pub(crate) mod namespaces;
 pub(crate) mod opening;
 pub(crate) mod schema;
 pub(crate) mod values;

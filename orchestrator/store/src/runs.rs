@@ -26,7 +26,7 @@ mod stored;
 mod write;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 pub use self::content::Content;
 pub use self::definitions::{
@@ -157,17 +157,26 @@ pub trait RunReader: Send {
     /// as the implementation fails.
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault>;
 
-    /// The document of the revision of that digest, as long as a run or a saved plan refers to it.
+    /// The document of the revision of that digest, as long as a run or a saved plan of one of these namespaces, or of any,
+    /// refers to it: the bytes that one of these brought.
     ///
     /// # Errors
     /// As [`RunReader::content`].
-    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault>;
+    fn revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<StoredRevision>, StoreFault>;
 
     /// The digest of the content that [`RunReader::revision`] reads, which is not read for it.
     ///
     /// # Errors
     /// As [`RunReader::content`], as far as it is about which content that is.
-    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault>;
+    fn content_of_revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<[u8; 32]>, StoreFault>;
 
     /// The definition of that name.
     ///
@@ -175,7 +184,7 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
 
-    /// Definitions of that kind, of that owner or of all, in the order of [`DefinitionKey`], highest first, at most
+    /// Definitions of that kind, of that owner or of all, in these namespaces or in all, in the order of [`DefinitionKey`], highest first, at most
     /// `limit`. `before` is the key of the last one of the page before. Leaves out what is damaged.
     ///
     /// # Errors
@@ -184,6 +193,7 @@ pub trait RunReader: Send {
         &self,
         kind: DefinitionKind,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<Vec<Definition>, StoreFault>;
@@ -194,7 +204,7 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
 
-    /// Open input requests, of that owner or of all, oldest first, at most `limit`. `after` is the number of one,
+    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is the number of one,
     /// exclusive: the last number of the page before. Leaves out what is damaged.
     ///
     /// # Errors
@@ -202,6 +212,7 @@ pub trait RunReader: Send {
     fn open_input_requests(
         &self,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<StoredInputRequest>, StoreFault>;

@@ -3,7 +3,7 @@
 
 mod scratch;
 
-use escapement_model::RunId;
+use escapement_model::{Namespace, RunId};
 use escapement_store::runs::conformance::{
     Dice, RANDOM_DEFINITIONS, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, random_definition,
     random_revision, run,
@@ -68,6 +68,15 @@ fn the_memory_store_conforms() {
 
 /// Everything that a reader says of the runs of random batches.
 fn everything(reader: &dyn RunReader) -> String {
+    let named = |names: &[&str]| -> Vec<Namespace> {
+        names.iter().filter_map(|name| Namespace::parse(name)).collect()
+    };
+    let scopes = [
+        None,
+        Some(named(&["billing"])),
+        Some(named(&["default"])),
+        Some(named(&["agents", "default"])),
+    ];
     let mut said = format!("{:?}\n", reader.counts().unwrap());
     for seed in 1..=RANDOM_RUNS {
         let sample = RunSample::new(seed);
@@ -87,11 +96,11 @@ fn everything(reader: &dyn RunReader) -> String {
     }
     for n in 0..6 {
         let document = random_revision(n);
-        said.push_str(&format!(
-            "{:?} {:?}\n",
-            reader.content(&document.digest()).unwrap(),
-            reader.revision(&document.revision().unwrap()).unwrap()
-        ));
+        said.push_str(&format!("{:?}\n", reader.content(&document.digest()).unwrap()));
+        for scope in &scopes {
+            let found = reader.revision(&document.revision().unwrap(), scope.as_deref());
+            said.push_str(&format!("{:?}\n", found.unwrap()));
+        }
     }
     for n in 0..40 {
         said.push_str(&format!("{:?}", reader.answered(&format!("verb {n}")).unwrap()));
@@ -102,20 +111,32 @@ fn everything(reader: &dyn RunReader) -> String {
             said.push_str(&format!("{found:?}\n"));
         }
         for owner in [None, Some("owner 1")] {
-            let listed = reader.definitions(kind, owner, None, 100).unwrap();
-            said.push_str(&format!("{listed:?}\n"));
+            for scope in &scopes {
+                let listed = reader
+                    .definitions(kind, owner, scope.as_deref(), None, 100)
+                    .unwrap();
+                said.push_str(&format!("{listed:?}\n"));
+            }
         }
     }
     for n in 0..4 {
         let newest = reader.newest_run_of(&format!("plan {n}")).unwrap();
         said.push_str(&format!("{newest:?}\n"));
     }
-    said.push_str(&format!(
-        "{:?} {:?} {:?}",
-        reader.live(None, 100).unwrap(),
-        reader.list(&RunFilter::default(), None, 100).unwrap(),
-        reader.open_input_requests(None, None, 1000).unwrap()
-    ));
+    said.push_str(&format!("{:?}", reader.live(None, 100).unwrap()));
+    for namespaces in scopes {
+        let open = reader
+            .open_input_requests(None, namespaces.as_deref(), None, 1000)
+            .unwrap();
+        let filter = RunFilter {
+            namespaces,
+            ..RunFilter::default()
+        };
+        said.push_str(&format!(
+            "{open:?} {:?}",
+            reader.list(&filter, None, 100).unwrap()
+        ));
+    }
     said
 }
 

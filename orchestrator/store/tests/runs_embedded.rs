@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use bytes::Bytes;
+use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
@@ -430,6 +431,7 @@ fn defined() -> (Scratch, Content) {
             name: name.to_owned(),
             expected: ExpectedVersion::New,
             change: DefinitionChange::Put(DefinitionPut {
+                namespace: Namespace::default(),
                 owner: Some("owner".to_owned()),
                 priority: 1,
                 at: 5,
@@ -473,7 +475,7 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
             matches!(found, Err(StoreFault::CorruptDefinition { number: 1 })),
             "{set}: {found:?}"
         );
-        let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, 9);
+        let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, None, 9);
         assert_eq!(listed.unwrap(), [], "{set}");
         assert_eq!(
             findings(directory.path()),
@@ -530,7 +532,7 @@ fn damage_of_revisions_and_answered_requests_is_found() {
         };
         assert_eq!(findings(directory.path()), [expected], "{sql}");
         let reader = open_reader(directory.path()).unwrap();
-        let revision = reader.revision(&[9; 32]);
+        let revision = reader.revision(&[9; 32], None);
         let answered = reader.answered("pause");
         match is_plans {
             true => assert!(!matches!(revision, Ok(Some(_))), "{sql}: {revision:?}"),

@@ -6,7 +6,7 @@ use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use crate::wall_clock::{unix_ms, until};
 use escapement_access::{
-    Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, PrincipalKind,
+    Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, PrincipalKind, row,
 };
 use escapement_keys::Keys;
 use hyper::Request;
@@ -172,7 +172,8 @@ struct Known {
 }
 
 impl ConnectionAccess {
-    /// Puts the caller among the extensions of the request, as `Arc<Principal>` and [`CallerAddress`].
+    /// Puts the caller among the extensions of the request, as `Arc<Principal>` and [`CallerAddress`], and with a policy the call's
+    /// row of the matrix.
     ///
     /// # Errors
     /// Why it may not make this call. Who fails to say who it is too often loses the connection.
@@ -193,9 +194,16 @@ impl ConnectionAccess {
                 abort.abort();
             }
         })?;
-        rules.permit(&principal, request.uri().path())?;
-        request.extensions_mut().insert(Arc::clone(&principal));
-        request.extensions_mut().insert(CallerAddress(self.peer.address));
+        let path = request.uri().path();
+        rules.permit(&principal, path)?;
+        // What the call is about is judged by the same row once it is read.
+        let row = rules.has_policy().then(|| row(path)).flatten();
+        let extensions = request.extensions_mut();
+        extensions.insert(Arc::clone(&principal));
+        extensions.insert(CallerAddress(self.peer.address));
+        if let Some(row) = row {
+            extensions.insert(row);
+        }
         Ok(principal)
     }
 

@@ -95,7 +95,7 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     }
     for n in DOCUMENTS {
         let revision = document(n).revision().expect("a document has one");
-        let found = reader.revision(&revision);
+        let found = reader.revision(&revision, None);
         let found = found.map(|found| found.map(|found| found.document));
         is_damaged |= judged("document", found, &truth.document(n))?;
     }
@@ -114,9 +114,9 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     }
     let listed = reader.list(&RunFilter::default(), None, 100);
     let listed = listed.map(|listed| listed.len());
-    let open = reader.open_input_requests(None, None, 100);
+    let open = reader.open_input_requests(None, None, None, 100);
     let open = open.map(|open| open.len());
-    let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, 100);
+    let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, None, 100);
     let plans = plans.map(|plans| plans.len());
     for (what, found, expected) in [
         ("plans", plans, truth.plans.len()),

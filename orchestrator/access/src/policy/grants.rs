@@ -1,8 +1,8 @@
 //! What an entry of the policy gives: the keys that every kind of entry has.
 
 use super::NamespaceLimits;
-use super::section::{Placed, Reading, Section};
-use crate::grant::{Grant, NamespaceScope};
+use super::section::{FlagOrText, Placed, Reading, Section};
+use crate::grant::{Grant, NamespaceScope, UserScope};
 use crate::pattern::Pattern;
 use crate::role::{self, Role};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,7 @@ pub(super) fn read<'t>(
     grant.max_sessions = reading.number(section, "max_sessions", 1..=u32::MAX);
     grant.payloads = reading.boolean(section, "payloads").unwrap_or(false);
     grant.is_agent = reading.boolean(section, "agent").unwrap_or(false);
+    grant.user = user(reading, section);
     grant
 }
 
@@ -86,6 +87,19 @@ fn scope<'t>(
         }
     }
     NamespaceScope::Named(scope)
+}
+
+/// In whose name the holder acts: `true` for its own, a name, or `*` for everybody's.
+fn user<'t>(reading: &mut Reading<'t>, section: &mut Section<'t>) -> UserScope {
+    match reading.flag_or_text(section, "user", "must be true, a name, or `*`") {
+        None | Some(FlagOrText::Flag(false)) => UserScope::Free,
+        Some(FlagOrText::Flag(true)) => UserScope::Own,
+        Some(FlagOrText::Text(name)) if name.value == "*" => UserScope::Any,
+        Some(FlagOrText::Text(name)) => match is_name(reading, &name) {
+            true => UserScope::Named(name.value.into()),
+            false => UserScope::Free,
+        },
+    }
 }
 
 fn patterns<'t>(reading: &mut Reading<'t>, section: &mut Section<'t>, key: &str) -> Option<Vec<Pattern>> {

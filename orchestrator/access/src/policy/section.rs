@@ -19,6 +19,12 @@ pub(super) struct Placed<T> {
     pub(super) value: T,
 }
 
+/// A value that is one or the other.
+pub(super) enum FlagOrText<'t> {
+    Flag(bool),
+    Text(Placed<&'t str>),
+}
+
 type Value<'t> = &'t DeValue<'t>;
 
 /// One table that is being read.
@@ -147,6 +153,24 @@ impl<'t> Reading<'t> {
             self.wrong_value(&value, "must be true or false");
         }
         boolean
+    }
+
+    /// True, false or a text, if the key is there.
+    pub(super) fn flag_or_text(
+        &mut self,
+        section: &mut Section<'t>,
+        key: &str,
+        otherwise: &str,
+    ) -> Option<FlagOrText<'t>> {
+        let value = section.take(key)?;
+        match (value.value.as_bool(), value.value.as_str()) {
+            (Some(flag), _) => Some(FlagOrText::Flag(flag)),
+            (None, Some(text)) => Some(FlagOrText::Text(value.with(text))),
+            (None, None) => {
+                self.wrong_value(&value, otherwise);
+                None
+            }
+        }
     }
 
     /// A whole number within bounds, if the key is there.

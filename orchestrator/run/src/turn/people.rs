@@ -273,7 +273,10 @@ impl Turn<'_> {
             return Ok(());
         }
         let four_eyes = policy.four_eyes && !planted::is_on(Bug::RunFourEyesIgnored);
-        if four_eyes && responder.id == self.state.spec.user_id {
+        // Who proved to have started it, whatever user it was started for, and that user.
+        let spec = &self.state.spec;
+        let started_it = responder.verified && spec.verified_author() == Some(responder.id.as_str());
+        if four_eyes && (started_it || responder.id == spec.user_id) {
             return Err(refused(
                 RefusedReason::SelfApproval,
                 "responder: the user who started the run cannot approve what it asks (four_eyes)",

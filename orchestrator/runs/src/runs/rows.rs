@@ -7,6 +7,7 @@ use bytes::Bytes;
 use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{Event, InputRequest, PlanCreated, RequestState};
 use escapement_run::plan::SubPlan;
+use escapement_run::spec::namespace_named;
 use escapement_run::{Commit, Run};
 use prost::Message;
 
@@ -14,6 +15,7 @@ pub(super) fn index_row(run: &Run) -> IndexRow {
     let state = run.state();
     IndexRow {
         state: run.shown(),
+        namespace: namespace_named(&state.spec.namespace),
         user_id: String::from(&state.spec.user_id),
         priority: state.spec.priority,
         created_at: state.created_at,

@@ -10,6 +10,7 @@ use escapement_wire::runs::v1::upload_request::Part;
 use tonic::{Status, Streaming};
 
 use super::Artifacts;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::views::{artifact_of, hex};
@@ -27,6 +28,7 @@ impl Artifacts {
     pub(super) async fn take_in(
         &self,
         mut parts: Streaming<v1::UploadRequest>,
+        caller: &Caller,
     ) -> Result<v1::UploadResponse, Status> {
         let first = parts.message().await?.and_then(|first| first.part);
         let Some(Part::Header(header)) = first else {
@@ -35,6 +37,7 @@ impl Artifacts {
             );
         };
         let mut announced = announced(header)?;
+        caller.require_run(&self.runs, announced.run_id).await?;
         let mut content = Vec::new();
         while let Some(request) = parts.message().await? {
             let Some(Part::Data(data)) = request.part else {

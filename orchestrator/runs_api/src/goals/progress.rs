@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use escapement_model::Namespace;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKey, DefinitionKind, RunReader};
@@ -17,15 +18,19 @@ pub(super) struct Plans {
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
-/// How far the saved plans of these goals are. Reads every saved plan, and the runs of those that serve them.
-pub(super) fn progress(reader: &dyn RunReader, goals: &BTreeSet<&str>) -> Result<Progress, StoreFault> {
+/// How far the saved plans of these goals are. Reads every saved plan of these namespaces, or of all, and the runs of those that serve them.
+pub(super) fn progress(
+    reader: &dyn RunReader,
+    namespaces: Option<&[Namespace]>,
+    goals: &BTreeSet<&str>,
+) -> Result<Progress, StoreFault> {
     let mut progress = Progress::new();
     if goals.is_empty() {
         return Ok(progress);
     }
     let mut before: Option<DefinitionKey> = None;
     loop {
-        let page = reader.definitions(DefinitionKind::SavedPlan, None, before, PAGE)?;
+        let page = reader.definitions(DefinitionKind::SavedPlan, None, namespaces, before, PAGE)?;
         for plan in &page {
             let Ok(saved) = decoded(plan) else { continue };
             if !goals.contains(saved.goal_id.as_str()) {

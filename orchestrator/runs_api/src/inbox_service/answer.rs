@@ -34,19 +34,13 @@ pub(crate) struct Read {
     pub(crate) plan: Option<Plan>,
 }
 
-/// Reads the request of this caller; `None` if no connection has judged the call.
+/// Reads the request of this caller.
 ///
 /// # Errors
 /// [`Rejection::Denied`] if it is in another name than the one that the caller proved;
 /// [`Rejection::Problems`] with everything that is wrong; [`Rejection::PlanInvalid`].
-pub(crate) fn read(
-    mut request: v1::RespondToInputRequest,
-    caller: Option<&Principal>,
-) -> Result<Read, Rejection> {
-    let verified = match caller {
-        Some(caller) => verify(&mut request, caller)?,
-        None => false,
-    };
+pub(crate) fn read(mut request: v1::RespondToInputRequest, caller: &Principal) -> Result<Read, Rejection> {
+    let verified = verify(&mut request, caller)?;
     let mut fields = Fields::default();
     let id = fields.id::<InputRequestId>("input_request_id", &request.input_request_id);
     let subject_digest = subject_digest(&request.subject_digest, &mut fields);

@@ -44,7 +44,7 @@ pub(super) async fn view(
         let look = move |run: &Run, blobs: &dyn Blobs| shown(&of, run, given, blobs, bytes_max);
         match looked(run_id, runs.look(run_id, look).await)? {
             Some(Shown::Request(view)) => return Ok(Some(*view)),
-            Some(Shown::OfRevision(digest)) => plan = Some(saved::revision(runs, digest).await?),
+            Some(Shown::OfRevision(digest)) => plan = Some(saved::revision(runs, digest, None).await?),
             Some(Shown::Nothing) | None => break,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use escapement_model::InputRequestId;
+use escapement_model::{InputRequestId, Namespace};
 use escapement_run::journal::RequestKind;
 use escapement_runs_shell::RunsHandle;
 use escapement_store::runs::{RunReader, StoredInputRequest};
@@ -23,12 +23,14 @@ type Watcher = watching::Watcher<Answer>;
 pub(super) fn start(
     runs: RunsHandle,
     owner: Option<String>,
+    namespaces: Option<Vec<Namespace>>,
     kind: Option<RequestKind>,
 ) -> ReceiverStream<Result<Answer, Status>> {
     let follow = runs.follow_requests();
     let inbox = WatchedInbox {
         runs,
         owner,
+        namespaces,
         kind,
         open: BTreeMap::new(),
     };
@@ -38,6 +40,7 @@ pub(super) fn start(
 struct WatchedInbox {
     runs: RunsHandle,
     owner: Option<String>,
+    namespaces: Option<Vec<Namespace>>,
     kind: Option<RequestKind>,
     /// Those that it told of and that were open then, by their numbers.
     open: BTreeMap<u64, InputRequestId>,
@@ -57,8 +60,10 @@ impl Watched for WatchedInbox {
         loop {
             let (owner, kind) = (self.owner.clone(), self.kind);
             let after = now.last_key_value().map(|(number, _)| *number);
-            let read =
-                move |reader: &dyn RunReader| reader.open_input_requests(owner.as_deref(), after, PAGE);
+            let namespaces = self.namespaces.clone();
+            let read = move |reader: &dyn RunReader| {
+                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, PAGE)
+            };
             let page = self.runs.readers().read(read).await.map_err(Rejection::from)?;
             let is_last = page.len() < PAGE;
             now.extend(page.into_iter().map(|request| (request.number, request)));

@@ -1,5 +1,6 @@
 //! Lists of saved plans.
 
+use escapement_model::Namespace;
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
@@ -8,6 +9,7 @@ use escapement_wire::runs::v1;
 
 use super::saving::{Shown, newest_run, retries_of};
 use super::view::{STATUSES, plan_view, status};
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging::{key_of, place, place_of, token};
@@ -19,6 +21,7 @@ use crate::paging::{key_of, place, place_of, token};
 pub(crate) async fn list(
     runs: &RunsHandle,
     request: v1::ListPlansRequest,
+    caller: &Caller,
 ) -> Result<v1::ListPlansResponse, Rejection> {
     let mut fields = Fields::default();
     let page_size = fields.page_size(request.page_size, 20, 200);
@@ -39,9 +42,14 @@ pub(crate) async fn list(
         request.status.clone(),
         request.goal_id.clone(),
         request.trigger_id.clone(),
+        request.namespace.clone(),
     );
     let before = place(&request.page_token, &filters)?.map(key_of);
-    let read = move |reader: &dyn RunReader| page(reader, &request, before, page_size);
+    let within = Within {
+        owner: caller.listed_user(&request.user_id)?,
+        namespaces: caller.listed(&request.namespace)?,
+    };
+    let read = move |reader: &dyn RunReader| page(reader, &request, &within, before, page_size);
     let (plans, next) = runs.readers().read(read).await?;
     Ok(v1::ListPlansResponse {
         plans: plans.iter().map(plan_view).collect(),
@@ -49,17 +57,24 @@ pub(crate) async fn list(
     })
 }
 
+/// Whose plans, and where.
+struct Within {
+    owner: Option<String>,
+    namespaces: Option<Vec<Namespace>>,
+}
+
 /// Looks at a bounded number of plans; the key of the last one that was looked at, if there may be more.
 fn page(
     reader: &dyn RunReader,
     request: &v1::ListPlansRequest,
+    within: &Within,
     mut before: Option<DefinitionKey>,
     page_size: usize,
 ) -> Result<(Vec<Shown>, Option<DefinitionKey>), StoreFault> {
-    let owner = Some(request.user_id.as_str()).filter(|user_id| !user_id.is_empty());
+    let (owner, namespaces) = (within.owner.as_deref(), within.namespaces.as_deref());
     let (mut plans, mut n_seen) = (Vec::new(), 0);
     loop {
-        let found = reader.definitions(DefinitionKind::SavedPlan, owner, before, CHUNK)?;
+        let found = reader.definitions(DefinitionKind::SavedPlan, owner, namespaces, before, CHUNK)?;
         let is_last = found.len() < CHUNK;
         for definition in found {
             before = Some(definition.key());

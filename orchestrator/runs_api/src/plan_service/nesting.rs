@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use escapement_model::Opaque;
+use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, Plan, StepKind, SubPlan};
 use escapement_runs_shell::saved::{document_of, saved_plan};
 use escapement_store::StoreFault;
@@ -17,6 +17,17 @@ pub(crate) struct Contained {
     pub(crate) message: String,
 }
 
+/// A saved plan, and from where it sees others.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// Its id.
+    pub(crate) plan_id: &'a str,
+    /// Whose it is.
+    pub(crate) user_id: &'a str,
+    /// What it belongs to.
+    pub(crate) namespace: &'a Namespace,
+}
+
 /// The first step over which a saved plan of that id and user with this document would contain itself, directly or
 /// over others.
 ///
@@ -24,8 +35,7 @@ pub(crate) struct Contained {
 /// As the store fails.
 pub(crate) fn contains_itself(
     reader: &dyn RunReader,
-    plan_id: &str,
-    user_id: &str,
+    known: &Known<'_>,
     plan: &Plan,
 ) -> Result<Option<Contained>, StoreFault> {
     for step in &plan.steps {
@@ -34,8 +44,7 @@ pub(crate) fn contains_itself(
         };
         let mut walk = Walk {
             reader,
-            plan_id,
-            user_id,
+            known: *known,
             seen: BTreeSet::new(),
             way: Vec::new(),
         };
@@ -56,8 +65,7 @@ pub(crate) fn contains_itself(
 
 struct Walk<'a> {
     reader: &'a dyn RunReader,
-    plan_id: &'a str,
-    user_id: &'a str,
+    known: Known<'a>,
     seen: BTreeSet<String>,
     /// Names of the plans between.
     way: Vec<String>,
@@ -70,7 +78,7 @@ impl Walk<'_> {
         let Some(name) = name else {
             return Ok(false);
         };
-        if *name == self.plan_id {
+        if *name == self.known.plan_id {
             return Ok(true);
         }
         if self.way.len() >= DEPTH_MAX || self.seen.len() >= PLANS_MAX || !self.seen.insert(name.clone()) {
@@ -92,11 +100,15 @@ impl Walk<'_> {
     /// A plan that is not there, or cannot be read, leads nowhere: the step that runs it fails.
     fn plan_of(&self, sub_plan: &SubPlan) -> Result<Option<Plan>, StoreFault> {
         let document = match (&sub_plan.plan_id, sub_plan.revision()) {
-            (Some(plan_id), _) => match saved_plan(self.reader, plan_id, self.user_id)? {
+            (Some(plan_id), _) => match saved_plan(self.reader, plan_id, self.known.user_id)? {
+                Some((definition, _)) if definition.namespace != *self.known.namespace => return Ok(None),
                 Some((definition, saved)) => document_of(self.reader, &definition, &saved)?,
                 None => return Ok(None),
             },
-            (None, Some(digest)) => match self.reader.revision(&digest)? {
+            (None, Some(digest)) => match self
+                .reader
+                .revision(&digest, Some(std::slice::from_ref(self.known.namespace)))?
+            {
                 Some(stored) => Opaque::from_encoded(stored.document),
                 None => return Ok(None),
             },

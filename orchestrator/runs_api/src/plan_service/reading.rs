@@ -9,6 +9,7 @@ use escapement_wire::runs::v1;
 use sha2::{Digest, Sha256};
 
 use super::saving::Target;
+use crate::caller::Caller;
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
@@ -167,6 +168,8 @@ fn output_only(plan: &v1::Plan, fields: &mut Fields) {
         ("revision_number", plan.revision_number != 0),
         ("document", plan.document.is_some()),
         ("last_events", !plan.last_events.is_empty()),
+        ("namespace", !plan.namespace.is_empty()),
+        ("created_by", plan.created_by.is_some()),
     ] {
         only_output(&format!("plan.{field}"), is_given, fields);
     }
@@ -178,7 +181,7 @@ fn only_output(field: &str, is_given: bool, fields: &mut Fields) {
     }
 }
 
-/// Reads which plan is meant, and when it is changed.
+/// Reads which plan is meant, and when it is changed. `caller`: who says which actions it calls.
 ///
 /// # Errors
 /// [`Rejection::Problems`].
@@ -187,6 +190,7 @@ pub(crate) fn target(
     user_id: &str,
     etag: &str,
     request: Option<SavedRequest>,
+    caller: Option<Caller>,
 ) -> Result<Target, Rejection> {
     let mut fields = Fields::default();
     let plan_id = fields.id::<PlanId>("plan_id", plan_id);
@@ -209,6 +213,7 @@ pub(crate) fn target(
         user_id: user_id.to_owned(),
         version,
         request,
+        caller,
     })
 }
 

@@ -8,11 +8,15 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::reading::New;
-use super::{Plans, SavedRequest, plan_view};
+use super::{Plans, SavedRequest, Saver, plan_view};
 use crate::errors::Rejection;
 
 impl Plans {
-    pub(super) async fn load_samples(&self, user_id: &str) -> Result<Vec<v1::Plan>, Rejection> {
+    pub(super) async fn load_samples(
+        &self,
+        user_id: &str,
+        saver: Saver<'_>,
+    ) -> Result<Vec<v1::Plan>, Rejection> {
         let mut plans = Vec::new();
         for text in SAMPLES {
             let sample = Sample::read(text);
@@ -37,7 +41,8 @@ impl Plans {
                 digest: Bytes::copy_from_slice(&Sha256::digest(&sample.key)),
                 step_key: String::new(),
             };
-            let shown = self.save_new(&new, Some(sample.document), Some(request)).await?;
+            let document = Some(sample.document);
+            let shown = self.save_new(&new, document, Some(request), saver).await?;
             plans.push(plan_view(&shown));
         }
         Ok(plans)

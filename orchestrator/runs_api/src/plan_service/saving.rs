@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use escapement_model::Opaque;
+use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, Plan, SubPlan};
 use escapement_runs_host::documents_below;
 use escapement_runs_shell::saved::{SavedPlan, SavedRequest, document_of, saved_plan};
@@ -15,7 +15,8 @@ use escapement_store::runs::{
 };
 use prost::Message;
 
-use super::nesting::contains_itself;
+use super::nesting::{Known, contains_itself};
+use crate::caller::Caller;
 use crate::errors::{Problem, Rejection};
 use crate::header::Header;
 use crate::journal::spec_of;
@@ -48,6 +49,8 @@ pub(crate) struct Target {
     pub(crate) version: Option<u64>,
     /// What its caller may repeat.
     pub(crate) request: Option<SavedRequest>,
+    /// Who says which actions it calls; `None` if the call brings none.
+    pub(crate) caller: Option<Caller>,
 }
 
 /// A plan while it is changed.
@@ -67,27 +70,20 @@ pub(crate) struct Draft {
 /// Saves a new plan, or finds the one that the same request has saved.
 pub(crate) async fn create(
     runs: &RunsHandle,
-    plan_id: String,
-    user_id: String,
+    target: Target,
+    namespace: Namespace,
     draft: Draft,
-    request: Option<SavedRequest>,
 ) -> Result<Shown, Rejection> {
     let work = move |store: &mut dyn RunStore, now| {
         let reader = store.reader()?;
-        if let Some((definition, saved)) = saved_plan(&*reader, &plan_id, &user_id)? {
-            let is_same = saved.requests.first() == request.as_ref();
+        if let Some((definition, saved)) = saved_plan(&*reader, &target.plan_id, &target.user_id)? {
+            let is_same = saved.requests.first() == target.request.as_ref();
             return match is_same {
                 true => Ok(Ok(shown(&*reader, definition, saved)?)),
                 false => Ok(Err(CallError::RequestIdReused.into())),
             };
         }
-        let target = Target {
-            plan_id,
-            user_id,
-            version: None,
-            request,
-        };
-        write(store, &*reader, &target, None, draft, now)
+        write(store, &*reader, &target, namespace, None, draft, now)
     };
     runs.with_store(work).await?
 }
@@ -131,7 +127,8 @@ pub(crate) async fn change(
         if let Err(rejection) = edit(&mut draft) {
             return Ok(Err(rejection));
         }
-        write(store, &*reader, &target, Some(definition), draft, now)
+        let namespace = definition.namespace.clone();
+        write(store, &*reader, &target, namespace, Some(definition), draft, now)
     };
     runs.with_store(work).await?
 }
@@ -196,6 +193,7 @@ fn write(
     store: &mut dyn RunStore,
     reader: &dyn RunReader,
     target: &Target,
+    namespace: Namespace,
     before: Option<Definition>,
     draft: Draft,
     now: i64,
@@ -213,21 +211,35 @@ fn write(
     let mut pinned = BTreeSet::new();
     match plan {
         Some(plan) => {
-            if let Some(rejection) = refusal_of(reader, &target.plan_id, &owner, &plan)? {
+            let permitted = target.caller.as_ref();
+            let permitted = permitted.map(|caller| caller.check_plan(&namespace, "document", &plan));
+            if let Some(Err(rejection)) = permitted {
+                return Ok(Err(rejection));
+            }
+            let known = Known {
+                plan_id: &target.plan_id,
+                user_id: &owner,
+                namespace: &namespace,
+            };
+            if let Some(rejection) = refusal_of(reader, &known, &plan)? {
                 return Ok(Err(rejection));
             }
             contents.push(revise(&mut saved, &plan));
-            pinned.extend(documents_of(reader, &plan));
+            pinned.extend(documents_of(reader, &namespace, &plan));
             document = plan.document;
         }
         None => {
             let plan = plan::read(&document).ok();
-            pinned.extend(plan.iter().flat_map(|plan| documents_of(reader, plan)));
+            pinned.extend(
+                plan.iter()
+                    .flat_map(|plan| documents_of(reader, &namespace, plan)),
+            );
             pinned.extend(<[u8; 32]>::try_from(&saved.document[..]).ok());
         }
     }
     remember(&mut saved, target.request.as_ref(), &step_key);
     let put = DefinitionPut {
+        namespace,
         owner: Some(owner),
         priority,
         at: now,
@@ -263,11 +275,10 @@ fn write(
 /// Why a plan cannot be the newest revision of that saved plan.
 fn refusal_of(
     reader: &dyn RunReader,
-    plan_id: &str,
-    owner: &str,
+    known: &Known<'_>,
     plan: &Plan,
 ) -> Result<Option<Rejection>, StoreFault> {
-    let contained = contains_itself(reader, plan_id, owner, plan)?;
+    let contained = contains_itself(reader, known, plan)?;
     Ok(contained.map(|contained| {
         Rejection::PlanWrong(vec![Problem {
             field: format!("document.steps[{}].config", contained.place),
@@ -301,9 +312,9 @@ fn remember(saved: &mut SavedPlan, request: Option<&SavedRequest>, step_key: &st
     }
 }
 
-fn documents_of(reader: &dyn RunReader, plan: &Plan) -> BTreeSet<[u8; 32]> {
+fn documents_of(reader: &dyn RunReader, namespace: &Namespace, plan: &Plan) -> BTreeSet<[u8; 32]> {
     let revisions: Vec<[u8; 32]> = plan.sub_plans().filter_map(SubPlan::revision).collect();
-    documents_below(reader, &revisions)
+    documents_below(reader, namespace, &revisions)
 }
 
 /// A plan with its document.

@@ -12,6 +12,7 @@ use super::reading::{repeatable, target};
 use super::saving::{Draft, change};
 use super::view::plan_view;
 use super::{read, required};
+use crate::caller::Caller;
 use crate::errors::{Problem, Rejection};
 use crate::fields::Fields;
 
@@ -22,9 +23,16 @@ use crate::fields::Fields;
 pub(crate) async fn add(
     runs: &RunsHandle,
     request: v1::AddPlanStepRequest,
+    caller: Caller,
 ) -> Result<v1::AddPlanStepResponse, Rejection> {
     let repeated = repeatable(&request.request_id, &request);
-    let target = target(&request.plan_id, &request.user_id, &request.etag, repeated)?;
+    let target = target(
+        &request.plan_id,
+        &request.user_id,
+        &request.etag,
+        repeated,
+        Some(caller),
+    )?;
     let form = request.form.ok_or_else(|| required("step"))?;
     // What is wrong with it whatever the plan is.
     new_step(&form, &[])?;
@@ -60,9 +68,16 @@ pub(crate) async fn add(
 pub(crate) async fn update(
     runs: &RunsHandle,
     request: v1::UpdatePlanStepRequest,
+    caller: Caller,
 ) -> Result<v1::Plan, Rejection> {
     let repeated = repeatable(&request.request_id, &request);
-    let target = target(&request.plan_id, &request.user_id, &request.etag, repeated)?;
+    let target = target(
+        &request.plan_id,
+        &request.user_id,
+        &request.etag,
+        repeated,
+        Some(caller),
+    )?;
     let step_key = request.step_key;
     let step = request.step.ok_or_else(|| required("step"))?;
     checked("step", &step)?;
@@ -91,7 +106,7 @@ pub(crate) async fn delete(
     request: v1::DeletePlanStepRequest,
 ) -> Result<v1::Plan, Rejection> {
     let repeated = repeatable(&request.request_id, &request);
-    let target = target(&request.plan_id, &request.user_id, &request.etag, repeated)?;
+    let target = target(&request.plan_id, &request.user_id, &request.etag, repeated, None)?;
     let step_key = request.step_key;
     let edit = move |draft: &mut Draft| {
         let mut steps = steps_of(&draft.document);

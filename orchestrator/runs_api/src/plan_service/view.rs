@@ -7,6 +7,7 @@ use escapement_wire::runs::v1;
 
 use super::document::steps_of;
 use super::saving::Shown;
+use crate::caller::shown_author;
 use crate::views::{state_of_byte, status_word};
 
 /// A plan.
@@ -25,6 +26,8 @@ pub(crate) fn plan_view(shown: &Shown) -> v1::Plan {
     let digest: Option<[u8; 32]> = saved.revision[..].try_into().ok();
     v1::Plan {
         plan_id: definition.name.clone(),
+        namespace: definition.namespace.to_string(),
+        created_by: shown_author(saved.author.as_deref()),
         name: saved.name.clone(),
         description: saved.description.clone(),
         goal: saved.goal.clone(),

@@ -1,12 +1,13 @@
 //! `CreateRun` and `PreviewRun`: from what was asked to what is run.
 
 use super::Runs;
-use crate::canonical::Repeatable;
+use super::ids::{client_request, new_run_id};
+use crate::caller::{Caller, Made, check_run, scope};
 use crate::errors::Rejection;
 use crate::expressions;
 use crate::fields::Fields;
 use crate::header::Header;
-use crate::resolution::{Defaults, owner, plan_of_goal, spec_of};
+use crate::resolution::{Defaults, plan_of_goal, spec_of};
 use crate::saved::{self, profiles};
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
@@ -15,16 +16,15 @@ use escapement_model::{Opaque, PlanId, RunId};
 use escapement_run::plan::import::{Format, import};
 use escapement_run::plan::{self, Code, Plan, Violation, Violations};
 use escapement_run::presets::Preset;
-use escapement_run::spec::{ActionProfile, Spec};
+use escapement_run::spec::{ActionProfile, Spec, stored_name};
 use escapement_run::{Blobs, Run, planner, preview};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Links};
-use escapement_runs_shell::CallError;
 use escapement_runs_shell::catalogue::catalogue;
-use escapement_store::runs::ClientRequest;
+use escapement_runs_shell::{CallError, Origin};
+use escapement_store::runs::{ClientRequest, DefinitionKind};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -40,12 +40,17 @@ impl Runs {
     pub(super) async fn create_run(
         &self,
         request: v1::CreateRunRequest,
+        caller: &Caller,
     ) -> Result<v1::CreateRunResponse, Rejection> {
+        let made = self.made_by(&request, caller).await?;
         let client = match request.validate_only {
             true => None,
-            false => client_request("create", owner(&request.user_id), &request.request_id, &request),
+            false => {
+                let scope = scope(&made.origin.namespace, &made.user_id);
+                client_request("create", &scope, &request.request_id, &request)
+            }
         };
-        let resolved = match self.resolve(&request).await {
+        let resolved = match self.resolve(&request, &made).await {
             Ok(Ok(resolved)) => resolved,
             Ok(Err(violations)) => {
                 return Err(Rejection::PlanInvalid {
@@ -69,7 +74,8 @@ impl Runs {
             });
         }
         let spec = &resolved.spec;
-        self.require_session(&spec.session_id, &spec.user_id).await?;
+        self.require_session(&made.origin.namespace, &spec.session_id, &spec.user_id)
+            .await?;
         let (create, links) = create_of(&request, resolved, new_run_id()?, client);
         let look = |run: &Run, blobs: &dyn Blobs| run_view(run, blobs, Detail::Usual);
         let (created, seen) = self.runs.create_and_look(create, links, look).await?;
@@ -79,23 +85,36 @@ impl Runs {
         }))
     }
 
-    /// Everything that a run of a trigger is made from.
+    /// In whose name the caller makes the run, and where. The saved plan is one that it may find.
+    async fn made_by(&self, request: &v1::CreateRunRequest, caller: &Caller) -> Result<Made, Rejection> {
+        if let Some(What::PlanId(plan_id)) = &request.what {
+            let kind = DefinitionKind::SavedPlan;
+            caller
+                .require_definition(&self.runs, kind, plan_id, saved::plan_not_found)
+                .await?;
+        }
+        caller.made(&request.namespace, "user_id", &request.user_id)
+    }
+
+    /// Everything that a run of a trigger is made from, in the name of who saved that.
     ///
     /// # Errors
     /// As `CreateRun`.
     pub(crate) async fn prepare(
         &self,
         request: &v1::CreateRunRequest,
+        made: &Made,
         trigger_depth: u32,
         run_id: RunId,
         client: Option<ClientRequest>,
     ) -> Result<(Create, Links), Rejection> {
-        let mut resolved = self.resolve(request).await?.map_err(|violations| {
+        let mut resolved = self.resolve(request, made).await?.map_err(|violations| {
             let field = "document";
             Rejection::PlanInvalid { field, violations }
         })?;
         let spec = &resolved.spec;
-        self.require_session(&spec.session_id, &spec.user_id).await?;
+        self.require_session(&made.origin.namespace, &spec.session_id, &spec.user_id)
+            .await?;
         let mut header = Header::of(&resolved.spec);
         header.trigger_depth = trigger_depth;
         resolved.spec.header = header.encoded();
@@ -124,11 +143,13 @@ impl Runs {
     pub(super) async fn preview_run(
         &self,
         request: v1::PreviewRunRequest,
+        caller: &Caller,
     ) -> Result<v1::PreviewRunResponse, Rejection> {
         let request = request
             .run
             .ok_or_else(|| Rejection::field("run", "INVALID_ARGUMENT", "is required"))?;
-        let resolved = match self.resolve(&request).await? {
+        let made = self.made_by(&request, caller).await?;
+        let resolved = match self.resolve(&request, &made).await? {
             Ok(resolved) => resolved,
             Err(violations) => return Ok(invalid(&violations)),
         };
@@ -149,7 +170,7 @@ impl Runs {
             plan_approval: preview.plan_approval,
             questions: preview.questions,
             gates: preview.gates,
-            suggestions: self.suggestions(&preview.unknown_actions),
+            suggestions: self.suggestions(&preview.unknown_actions, &made.origin),
             unknown_actions: preview.unknown_actions,
             canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
             revision_digest: plan::revision_text(&plan.digest),
@@ -159,12 +180,14 @@ impl Runs {
         })
     }
 
-    /// For each of these actions that may be a misspelling, what may have been meant.
-    fn suggestions(&self, unknown: &[String]) -> Vec<v1::ActionSuggestion> {
+    /// For each of these actions that may be a misspelling, what may have been meant of what the author may have called.
+    fn suggestions(&self, unknown: &[String], origin: &Origin) -> Vec<v1::ActionSuggestion> {
         if unknown.is_empty() {
             return Vec::new();
         }
-        let known = self.runs.seen().names();
+        let rights = self.runs.rights();
+        let mut known = self.runs.seen().names();
+        known.retain(|action| rights.permit(origin, action));
         let mut speller = Speller::new(&known.iter().map(String::as_str).collect());
         let suggestions = unknown.iter().map(|action| v1::ActionSuggestion {
             action: action.clone(),
@@ -183,7 +206,10 @@ impl Runs {
             return Ok(None);
         };
         let allowed: BTreeSet<String> = planner.catalogue.iter().cloned().collect();
-        let is_wanted = move |action: &str| allowed.is_empty() || allowed.contains(action);
+        let (rights, origin) = (self.runs.rights(), Origin::of(spec));
+        let is_wanted = move |action: &str| {
+            (allowed.is_empty() || allowed.contains(action)) && rights.permit(&origin, action)
+        };
         let catalogue = catalogue(&self.runs, is_wanted).await?;
         Ok(planner::first_prompt(spec, planner, catalogue))
     }
@@ -192,11 +218,15 @@ impl Runs {
     async fn resolve(
         &self,
         request: &v1::CreateRunRequest,
+        made: &Made,
     ) -> Result<Result<Resolved, Violations>, Rejection> {
+        let namespace = &made.origin.namespace;
         let mut fields = Fields::default();
         let saved = match &request.what {
             Some(What::PlanId(plan_id)) => match fields.id::<PlanId>("plan_id", plan_id) {
-                Some(plan_id) => Some(saved::plan_of(&self.runs, plan_id, &request.user_id).await?),
+                Some(plan_id) => {
+                    Some(saved::plan_of(&self.runs, plan_id, &request.user_id, namespace).await?)
+                }
                 None => None,
             },
             _ => None,
@@ -210,6 +240,9 @@ impl Runs {
             defaults.preset = Preset::spelled(format.preset());
         }
         let mut spec = spec_of(request, &defaults, &mut fields);
+        spec.user_id.clone_from(&made.user_id);
+        spec.namespace = stored_name(namespace);
+        spec.author.clone_from(&made.origin.author);
         if let Some(planner) = &mut spec.planner {
             planner.limit_ms = self.planner_limit_ms;
         }
@@ -230,7 +263,12 @@ impl Runs {
             }
             Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
                 Some(digest) if fields.are_right() => {
-                    plan = Some(Ok(saved::revision(&self.runs, digest).await?));
+                    plan = Some(Ok(saved::revision(
+                        &self.runs,
+                        digest,
+                        Some(vec![namespace.clone()]),
+                    )
+                    .await?));
                 }
                 Some(_) => {}
                 None => fields.wrong("revision_digest", "must be sha256: and 64 hexadecimal digits"),
@@ -241,6 +279,7 @@ impl Runs {
             Ok(plan) => plan,
             Err(violations) => return Ok(Err(violations)),
         };
+        check_run(spec.author.as_deref(), &plan, &spec)?;
         if let Some(violations) = out_of_size(&plan, &spec) {
             return Ok(Err(violations));
         }
@@ -375,46 +414,4 @@ impl Blobs for NoContents {
     fn blob(&self, _digest: &[u8; 32]) -> Bytes {
         Bytes::new()
     }
-}
-
-/// A fresh id.
-///
-/// # Errors
-/// [`Rejection::Failed`] if the operating system gives no random bytes.
-pub(crate) fn new_run_id() -> Result<RunId, Rejection> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
-    Ok(RunId::from_random(bytes))
-}
-
-/// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.
-pub(super) fn client_request(
-    verb: &str,
-    scope: &str,
-    request_id: &str,
-    request: &impl Repeatable,
-) -> Option<ClientRequest> {
-    if request_id.is_empty() {
-        return None;
-    }
-    // A run that is made is remembered longer than a verb that was answered.
-    let kind = if matches!(verb, "create" | "fork" | "retry") {
-        "runs"
-    } else {
-        "verbs"
-    };
-    let mut key = Sha256::new();
-    for part in [kind, scope, request_id] {
-        key.update((part.len() as u64).to_le_bytes());
-        key.update(part);
-    }
-    let digest = Sha256::new()
-        .chain_update(verb)
-        .chain_update([0])
-        .chain_update(request.encode_in_order());
-    Some(ClientRequest {
-        key: format!("{kind} {}", crate::views::hex(&key.finalize())),
-        digest: digest.finalize().into(),
-    })
 }

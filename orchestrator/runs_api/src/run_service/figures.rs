@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::export::not_ended;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::journal::absent;
@@ -9,6 +10,7 @@ use crate::views::{STATES, percent, state_of, status_word};
 use escapement_model::RunId;
 use escapement_run::ShownState;
 use escapement_run::journal::{Entry, Event};
+use escapement_runs::Config;
 use escapement_runs_host::state_byte;
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunFilter, RunReader, RunRemoved, RunSummary};
@@ -19,12 +21,14 @@ impl Runs {
     pub(super) async fn get_run_stats(
         &self,
         request: v1::GetRunStatsRequest,
+        caller: &Caller,
     ) -> Result<v1::GetRunStatsResponse, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         fields.conclude()?;
         let filter = RunFilter {
-            owner: (!request.user_id.is_empty()).then_some(request.user_id),
+            owner: caller.listed_user(&request.user_id)?,
+            namespaces: caller.listed(&request.namespace)?,
             ..RunFilter::default()
         };
         let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
@@ -34,8 +38,25 @@ impl Runs {
 
     pub(super) async fn get_runs_status(
         &self,
-        _request: v1::GetRunsStatusRequest,
+        request: v1::GetRunsStatusRequest,
+        caller: &Caller,
     ) -> Result<v1::GetRunsStatusResponse, Rejection> {
+        let namespaces = caller.listed(&request.namespace)?;
+        let owner = caller.listed_user("")?;
+        let within = RunFilter {
+            owner,
+            namespaces,
+            ..RunFilter::default()
+        };
+        if within != RunFilter::default() {
+            let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+            let config = self.config.clone();
+            let read = self
+                .runs
+                .readers()
+                .read(move |reader| status_within(reader, &within, &config));
+            return Ok(read.await?);
+        }
         let counts = self.runs.change(0, |host, _| {
             let runs = host.runs();
             Ok((runs.len(), runs.n_queued(), runs.n_under_way()))
@@ -80,6 +101,44 @@ impl Runs {
             }
         }
     }
+}
+
+/// The status of the runs that the filter lets through, by the store alone.
+fn status_within(
+    reader: &dyn RunReader,
+    within: &RunFilter,
+    config: &Config,
+) -> Result<v1::GetRunsStatusResponse, StoreFault> {
+    let mut status = v1::GetRunsStatusResponse {
+        under_way_max: i64::try_from(config.max_live_runs).unwrap_or(i64::MAX),
+        live_max: i64::try_from(config.max_runs).unwrap_or(i64::MAX),
+        ..v1::GetRunsStatusResponse::default()
+    };
+    let most = usize::try_from(COUNTED_MAX).unwrap_or(usize::MAX);
+    for state in STATES {
+        let of_state = RunFilter {
+            state: Some(state_byte(state)),
+            ..within.clone()
+        };
+        let found = reader.list(&of_state, None, most)?;
+        let n = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        match state {
+            ShownState::Completed | ShownState::Failed | ShownState::Timeout | ShownState::Cancelled => {
+                status.ended += n;
+                continue;
+            }
+            ShownState::Queued => status.queued += n,
+            ShownState::Planning | ShownState::Running | ShownState::Pausing => status.under_way += n,
+            ShownState::Verifying | ShownState::Waiting | ShownState::Paused => {}
+        }
+        status.live += n;
+        if state == ShownState::Running {
+            let ids = found.iter().take(RUNNING_MAX).map(|run| run.run_id.to_string());
+            status.running_run_ids = ids.collect();
+            status.running_run_ids.sort();
+        }
+    }
+    Ok(status)
 }
 
 /// Counts the runs that a list would show first.

@@ -1,9 +1,10 @@
 //! `ForkRun` and `RetryRun`: new runs that keep what other ones did.
 
 use super::Runs;
-use super::create::{client_request, new_run_id};
+use super::ids::{client_request, new_run_id};
 use super::steps::{step_named, unknown_step};
 use super::verbs::etag;
+use crate::caller::{Caller, check_run};
 use crate::errors::{Problem, Rejection};
 use crate::expressions;
 use crate::fields::Fields;
@@ -11,7 +12,7 @@ use crate::header::Header;
 use crate::saved::profiles;
 use escapement_model::{Opaque, RunId};
 use escapement_run::plan::{self, Plan};
-use escapement_run::spec::Spec;
+use escapement_run::spec::{Spec, namespace_named};
 use escapement_run::{EditedPlan, Keep, RefusedReason, Run, ShownState};
 use escapement_runs_shell::{CallError, Fork, KeepSteps};
 use escapement_store::runs::ClientRequest;
@@ -23,6 +24,7 @@ impl Runs {
     pub(super) async fn fork_run(
         &self,
         request: v1::ForkRunRequest,
+        caller: &Caller,
     ) -> Result<v1::ForkRunResponse, Rejection> {
         let mut fields = Fields::default();
         let run_id = fields.id::<RunId>("run_id", &request.run_id);
@@ -42,6 +44,7 @@ impl Runs {
         };
         let (from_step, plan) = (request.from_step, edited.clone());
         let request_id = request.request_id.clone();
+        let by = caller.clone();
         let seen = self.look(run_id, move |run, _| {
             if last_sequence.is_some_and(|last| last != run.state().sequence) {
                 return Err(Rejection::OfRun(run_id, CallError::EtagMismatch));
@@ -52,11 +55,14 @@ impl Runs {
             if let Some(plan) = plan {
                 require_kept(run, &from_step, &plan)?;
             }
-            Ok(spec_of_fork(run, run_id, request_id))
+            let spec = spec_of_fork(run, run_id, request_id, &by);
+            check_run(spec.author.as_deref(), run.plan(), &spec)?;
+            Ok(spec)
         });
         let spec = seen.await??;
         let edited = match edited {
             Some(plan) => {
+                check_run(spec.author.as_deref(), &plan, &spec)?;
                 let own_actions = spec.actions().map(str::to_owned).collect();
                 let profiles = profiles(&self.runs, &plan, own_actions).await?;
                 Some(EditedPlan { plan, profiles })
@@ -80,6 +86,7 @@ impl Runs {
     pub(super) async fn retry_run(
         &self,
         request: v1::RetryRunRequest,
+        caller: &Caller,
     ) -> Result<v1::RetryRunResponse, Rejection> {
         let mut fields = Fields::default();
         let run_id = fields.id::<RunId>("run_id", &request.run_id);
@@ -93,7 +100,7 @@ impl Runs {
                 return Ok(v1::RetryRunResponse { run });
             }
             let fork = self
-                .next_retry(run_id, &request.request_id, client.clone())
+                .next_retry(run_id, &request.request_id, client.clone(), caller)
                 .await?;
             let wanted = fork.run_id;
             match self.runs.fork(fork).await {
@@ -115,14 +122,17 @@ impl Runs {
         from: RunId,
         request_id: &str,
         request: Option<ClientRequest>,
+        caller: &Caller,
     ) -> Result<Fork, Rejection> {
-        let request_id = request_id.to_owned();
+        let (request_id, by) = (request_id.to_owned(), caller.clone());
         let seen = self.look(from, move |run, _| {
             if !matches!(run.shown(), ShownState::Failed | ShownState::Timeout) {
                 let message = format!("Run {from} has not failed; it is {}.", run.shown().as_str());
                 return Err(Rejection::failed("NOT_FAILED", message));
             }
-            Ok(spec_of_fork(run, from, request_id))
+            let spec = spec_of_fork(run, from, request_id, &by);
+            check_run(spec.author.as_deref(), run.plan(), &spec)?;
+            Ok(spec)
         });
         let mut spec = seen.await??;
         let mut header = Header::of(&spec);
@@ -204,9 +214,13 @@ fn id_of_retry(chain_id: &str, number: u32) -> RunId {
     RunId::from_random(bytes)
 }
 
-/// As the other run, in its chain.
-fn spec_of_fork(run: &Run, run_id: RunId, request_id: String) -> Spec {
-    let spec = run.state().spec.clone();
+/// As the other run, in its chain and its namespace. It is begun by who asks for it, if that is proved: whoever lets it call actions
+/// is held to its own, and does not approve what it asks.
+fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Spec {
+    let mut spec = run.state().spec.clone();
+    if let Some(author) = by.author(&namespace_named(&spec.namespace)) {
+        spec.author = Some(author);
+    }
     let mut header = Header::of(&spec);
     if header.chain_id.is_empty() {
         header.chain_id = run_id.to_string();

@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::steps::unknown_step;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields;
 use crate::journal::absent;
@@ -29,9 +30,10 @@ impl Runs {
     pub(super) async fn diff_revisions(
         &self,
         request: v1::DiffRevisionsRequest,
+        caller: &Caller,
     ) -> Result<v1::DiffRevisionsResponse, Rejection> {
-        let (_, from) = self.revision_named("from", request.from).await?;
-        let (_, to) = self.revision_named("to", request.to).await?;
+        let (_, from) = self.revision_named("from", request.from, caller).await?;
+        let (_, to) = self.revision_named("to", request.to, caller).await?;
         let found = diff(&from, &to);
         let texts = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect();
         let changed = found.changed.iter().map(|step| v1::StepDifference {

@@ -1,6 +1,7 @@
 //! `ListRuns`: pages out of the index of the store, merged over the states that are asked for.
 
 use super::Runs;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{spec_of, stored_entry};
@@ -19,12 +20,15 @@ impl Runs {
     pub(super) async fn list_runs(
         &self,
         request: v1::ListRunsRequest,
+        caller: &Caller,
     ) -> Result<v1::ListRunsResponse, Rejection> {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, PAGE_RUNS, PAGE_RUNS_MAX);
         let states = states(&request, &mut fields);
-        let filter = filter(&request, &mut fields);
+        let mut filter = filter(&request, &mut fields);
         fields.conclude()?;
+        filter.owner = caller.listed_user(&request.user_id)?;
+        filter.namespaces = caller.listed(&request.namespace)?;
         let filters = (&states, &filter);
         let before = paging::place(&request.page_token, &filters)?.map(key_of);
         let is_queue = states == [ShownState::Queued];
@@ -106,6 +110,7 @@ fn filter(request: &v1::ListRunsRequest, fields: &mut Fields) -> RunFilter {
         false => fields.id::<RunId>("parent_run_id", &request.parent_run_id),
     };
     RunFilter {
+        namespaces: None,
         state: None,
         owner,
         plan: plan.map(|plan| plan.to_string()),

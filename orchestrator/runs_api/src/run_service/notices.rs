@@ -1,5 +1,6 @@
 //! Streams what users are told: what is kept, then what comes. Remembers one number.
 
+use escapement_model::Namespace;
 use escapement_runs::{Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
@@ -11,6 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::Runs;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::resolution::{SESSION_ID_CHARS_MAX, owner};
@@ -21,22 +23,26 @@ use crate::watching::{self, End, Watched, Watcher};
 type Answer = v1::WatchNoticesResponse;
 
 impl Runs {
-    /// Refuses a run that names a session that is not there, or another user's.
-    pub(crate) async fn require_session(&self, session_id: &str, user_id: &str) -> Result<(), Rejection> {
+    /// Refuses what names a session that is not there, in that namespace, or another user's; anybody's if none is named.
+    pub(crate) async fn require_session(
+        &self,
+        namespace: &Namespace,
+        session_id: &str,
+        user_id: &str,
+    ) -> Result<(), Rejection> {
         if session_id.is_empty() {
             return Ok(());
         }
-        self.find_session(session_id.to_owned(), user_id.to_owned()).await
-    }
-
-    async fn find_session(&self, session_id: String, user_id: String) -> Result<(), Rejection> {
-        let look = move |host: &mut RunsHost, _now| session_service::find(host, &session_id, &user_id);
+        let (namespace, session_id, user_id) = (namespace.clone(), session_id.to_owned(), user_id.to_owned());
+        let look =
+            move |host: &mut RunsHost, _now| session_service::find(host, &namespace, &session_id, &user_id);
         self.runs.change(0, look).await?.map(|_| ())
     }
 
     pub(super) async fn notices(
         &self,
         request: v1::WatchNoticesRequest,
+        caller: &Caller,
     ) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
@@ -46,12 +52,15 @@ impl Runs {
             fields.wrong("only_new", "must not come with after_cursor");
         }
         fields.conclude()?;
+        let namespace = caller.namespace(&request.namespace)?;
+        let user_id = caller.listed_user(&request.user_id)?;
         let stream = match request.session_id.is_empty() {
-            true => stream_of_user(owner(&request.user_id)),
+            true => stream_of_user(&namespace, owner(user_id.as_deref().unwrap_or_default())),
             false => {
-                self.find_session(request.session_id.clone(), request.user_id)
+                let user_id = user_id.unwrap_or_default();
+                self.require_session(&namespace, &request.session_id, &user_id)
                     .await?;
-                stream_of_session(&request.session_id)
+                stream_of_session(&namespace, &request.session_id)
             }
         };
         let after = match request.only_new {

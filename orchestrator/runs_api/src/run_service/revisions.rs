@@ -1,6 +1,7 @@
 //! `ListRevisions` and `GetRevision`.
 
 use super::Runs;
+use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{Linked, forward};
@@ -57,8 +58,9 @@ impl Runs {
     pub(super) async fn get_revision(
         &self,
         request: v1::GetRevisionRequest,
+        caller: &Caller,
     ) -> Result<v1::GetRevisionResponse, Rejection> {
-        let (revision, _) = self.revision_named("revision", request.revision).await?;
+        let (revision, _) = self.revision_named("revision", request.revision, caller).await?;
         Ok(v1::GetRevisionResponse {
             revision: Some(revision),
         })
@@ -69,6 +71,7 @@ impl Runs {
         &self,
         field: &str,
         name: Option<v1::RevisionName>,
+        caller: &Caller,
     ) -> Result<(v1::Revision, Arc<Plan>), Rejection> {
         let mut fields = Fields::default();
         let name = name.unwrap_or_default();
@@ -88,9 +91,12 @@ impl Runs {
         };
         fields.conclude()?;
         match (run_id, digest) {
-            (Some(run_id), digest) => self.revision_of(run_id, name.number, digest).await,
+            (Some(run_id), digest) => {
+                caller.require_run(&self.runs, run_id).await?;
+                self.revision_of(run_id, name.number, digest).await
+            }
             (None, Some(digest)) => {
-                let plan = saved::revision(&self.runs, digest).await?;
+                let plan = saved::revision(&self.runs, digest, caller.listed("")?).await?;
                 Ok((revision_view(&plan, &digest), plan))
             }
             (None, None) => Err(not_found()),

@@ -1,7 +1,7 @@
 //! What callers and operators do to a run: pause, resume, cancel, discard, rewind, roll back, override, checkpoint.
 
 use super::Runs;
-use super::create::client_request;
+use super::ids::client_request;
 use super::steps::{checkpoint, unknown_step};
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;

@@ -83,7 +83,7 @@ impl Triggers {
                 .maker
                 .handle()
                 .readers()
-                .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, from, PAGE));
+                .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, None, from, PAGE));
             let page = read.await?;
             let now = now_ms();
             for definition in &page {
@@ -207,7 +207,11 @@ impl Triggers {
                 firing,
                 ..KeptFiring::default()
             };
-            host.define(DefinitionKind::Firing, &name, put(&id, 0, now, &record));
+            host.define(
+                DefinitionKind::Firing,
+                &name,
+                put(definition.namespace.clone(), &id, 0, now, &record),
+            );
             kept.handled_ms = kept.handled_ms.max(handled_ms);
             keep(host, &definition, &kept, definition.updated_at);
             Ok(())
@@ -247,12 +251,9 @@ impl Triggers {
             number: 0,
         };
         loop {
-            let read = self
-                .0
-                .maker
-                .handle()
-                .readers()
-                .read(move |reader| reader.definitions(DefinitionKind::Firing, None, Some(cutoff), PAGE));
+            let read = self.0.maker.handle().readers().read(move |reader| {
+                reader.definitions(DefinitionKind::Firing, None, None, Some(cutoff), PAGE)
+            });
             let old: Vec<String> = read.await?.into_iter().map(|old| old.name).collect();
             let is_last = old.len() < PAGE;
             if !old.is_empty() {

@@ -1,7 +1,7 @@
 //! Events: those that callers publish, and what was noted of runs and goals. Stores none.
 
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{Opaque, RunId};
+use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::{Blobs, Run};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::CallError;
@@ -23,6 +23,8 @@ use crate::views::state_of;
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
+    /// Where it happened: triggers of other namespaces do not hear of it.
+    pub(super) namespace: Namespace,
     /// What happened.
     pub(super) kind: String,
     /// Which one of its kind.
@@ -79,6 +81,7 @@ impl Triggers {
             Err(CallError::Damaged(_)) => None,
             Err(error) => return Err(error.into()),
         };
+        let kept = kept.filter(|(definition, _)| definition.namespace == event.namespace);
         let Some(Config::Event(filter)) = kept.and_then(|(_, kept)| kept.trigger.config) else {
             return Ok(false);
         };
@@ -100,7 +103,7 @@ impl Triggers {
         loop {
             let read = self.0.maker.handle().readers();
             let noted = read
-                .read(|reader| reader.definitions(DefinitionKind::Event, None, None, PAGE))
+                .read(|reader| reader.definitions(DefinitionKind::Event, None, None, None, PAGE))
                 .await?;
             if noted.is_empty() {
                 return Ok(());
@@ -131,6 +134,7 @@ impl Triggers {
         let about = String::from_utf8_lossy(&noted.record).into_owned();
         if kind == "goal_completed" {
             return Ok(Some(Event {
+                namespace: noted.namespace.clone(),
                 kind: kind.to_owned(),
                 id: id.to_owned(),
                 data: StructBuilder::new().text("goal_id", &about).build(),
@@ -160,6 +164,7 @@ impl Triggers {
             return Ok(None);
         }
         Ok(Some(Event {
+            namespace: noted.namespace.clone(),
             kind: kind.to_owned(),
             id: id.to_owned(),
             data: data.build(),
@@ -229,8 +234,9 @@ fn root_of(reader: &dyn RunReader, run_id: RunId) -> Result<Option<RunId>, Store
 }
 
 /// An event of a caller.
-pub(super) fn published(request: v1::PublishEventRequest) -> Event {
+pub(super) fn published(namespace: Namespace, request: v1::PublishEventRequest) -> Event {
     Event {
+        namespace,
         kind: request.r#type,
         id: request.id,
         data: request.data.unwrap_or_default(),

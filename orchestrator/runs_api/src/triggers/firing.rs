@@ -108,10 +108,11 @@ impl Triggers {
             key: format!("firings {}", key.text()),
             digest: *key.as_bytes(),
         };
+        let made = before.made();
         let prepared = self
             .0
             .maker
-            .prepare(&request, found.depth, key.run_id(), Some(client));
+            .prepare(&request, &made, found.depth, key.run_id(), Some(client));
         match prepared.await {
             Ok(made) => Ok(Made::Run(Box::new(made))),
             Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) => Err(rejection),
@@ -294,7 +295,7 @@ fn write(
     host.define(
         DefinitionKind::Firing,
         &firing.firing_id,
-        put(&firing.trigger_id, 0, now, &record),
+        put(definition.namespace.clone(), &firing.trigger_id, 0, now, &record),
     );
     keep(host, definition, kept, definition.updated_at);
 }
@@ -302,7 +303,7 @@ fn write(
 /// Writes what a trigger remembers. `at`: when it was changed.
 pub(super) fn keep(host: &mut RunsHost, definition: &Definition, kept: &Kept, at: i64) {
     let owner = definition.owner.as_deref().unwrap_or_default();
-    let change = put(owner, definition.priority, at, kept);
+    let change = put(definition.namespace.clone(), owner, definition.priority, at, kept);
     host.define(DefinitionKind::Trigger, &definition.name, change);
 }
 

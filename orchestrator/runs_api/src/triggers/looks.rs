@@ -1,8 +1,9 @@
 //! Looks at conditions: what they are about, and what they come to. Keeps nothing but that.
 
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{Opaque, OpaqueValue};
+use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
+use escapement_run::spec::session_key;
 use escapement_runs_host::{RunsHost, state_byte, stored_session};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader};
@@ -36,9 +37,10 @@ impl Triggers {
         };
         let user_id = before.trigger.user_id.clone();
         let session_id = condition.session_id.clone();
+        let namespace = before.namespace();
         let read = self.0.maker.handle().readers().read(move |reader| {
-            let runs = counts(reader, &user_id)?;
-            Ok((runs, state(reader, &session_id, &user_id)?))
+            let runs = counts(reader, &namespace, &user_id)?;
+            Ok((runs, state(reader, &namespace, &session_id, &user_id)?))
         });
         let (runs, state) = read.await?;
         let input = input(&runs, state.as_ref(), probed.as_ref());
@@ -88,12 +90,17 @@ fn input(runs: &Opaque, state: Option<&Opaque>, probed: Option<&OpaqueValue>) ->
     input.build()
 }
 
-/// The state of a session of that user.
-fn state(reader: &dyn RunReader, session_id: &str, user_id: &str) -> Result<Option<Opaque>, StoreFault> {
+/// The state of a session of that user and namespace.
+fn state(
+    reader: &dyn RunReader,
+    namespace: &Namespace,
+    session_id: &str,
+    user_id: &str,
+) -> Result<Option<Opaque>, StoreFault> {
     if session_id.is_empty() {
         return Ok(None);
     }
-    let session = match stored_session(reader, session_id) {
+    let session = match stored_session(reader, &session_key(namespace.as_str(), session_id)) {
         Err(StoreFault::CorruptDefinition { .. }) => None,
         found => found?,
     };
@@ -111,12 +118,13 @@ pub(super) fn bindings(input: &[u8]) -> Opaque {
         .build()
 }
 
-/// The runs of a user by their state.
-fn counts(reader: &dyn RunReader, user_id: &str) -> Result<Opaque, StoreFault> {
+/// The runs of a user of the namespace by their state.
+fn counts(reader: &dyn RunReader, namespace: &Namespace, user_id: &str) -> Result<Opaque, StoreFault> {
     let mut runs = StructBuilder::new();
     for (word, state) in STATES {
         let filter = RunFilter {
             owner: Some(user_id.to_owned()),
+            namespaces: Some(vec![namespace.clone()]),
             state: Some(state_byte(state)),
             ..RunFilter::default()
         };

@@ -126,7 +126,10 @@ impl Triggers {
             source_id: trigger_id.to_owned(),
             ..v1::CreateRunRequest::default()
         };
-        self.0.maker.prepare(&request, 1, run_id, None).await
+        self.0
+            .maker
+            .prepare(&request, &kept.made(), 1, run_id, None)
+            .await
     }
 }
 

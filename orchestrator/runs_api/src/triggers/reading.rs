@@ -36,9 +36,9 @@ pub(super) fn checked(mut trigger: v1::Trigger, fields: &mut Fields) -> v1::Trig
         "skip".clone_into(&mut trigger.overlap);
     }
     fields.word("trigger.overlap", &trigger.overlap, &OVERLAPS);
-    if trigger.user_id.is_empty() {
-        "default".clone_into(&mut trigger.user_id);
-    }
+    // What the orchestrator says may come back as it was shown.
+    trigger.namespace.clear();
+    trigger.saved_by = None;
     match &mut trigger.config {
         None => fields.wrong(
             "trigger.schedule",
@@ -64,6 +64,7 @@ pub(super) fn checked(mut trigger: v1::Trigger, fields: &mut Fields) -> v1::Trig
 fn run_checked(run: &v1::CreateRunRequest, fields: &mut Fields) {
     let said = [
         ("user_id", !run.user_id.is_empty()),
+        ("namespace", !run.namespace.is_empty()),
         ("request_id", !run.request_id.is_empty()),
         ("trigger_id", !run.trigger_id.is_empty()),
         ("source", !run.source.is_empty()),

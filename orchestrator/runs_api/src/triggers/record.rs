@@ -1,16 +1,20 @@
 //! Triggers and firings as the store keeps them. Decides nothing.
 
 use bytes::Bytes;
-use escapement_model::Opaque;
+use escapement_model::{Namespace, Opaque};
+use escapement_run::spec::{Author, namespace_named};
+use escapement_runs_shell::Origin;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader};
 use escapement_wire::runs::v1;
 use prost::Message;
 
+use crate::caller::Made;
+
 /// A trigger. Field numbers are never used for something else.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Kept {
-    /// As it was asked for, the secret included; without what is output only.
+    /// As it was asked for, the secret included; without what is output only, but with its namespace unless that is the default one.
     #[prost(message, required, tag = "1")]
     pub(super) trigger: v1::Trigger,
     /// Counts its changes, from 1.
@@ -52,6 +56,27 @@ pub(super) struct Kept {
     /// Whether the latest of them is under way.
     #[prost(bool, tag = "14")]
     pub(super) is_probing: bool,
+    /// Who saved it last, if that was proved: its runs are started in this name.
+    #[prost(message, optional, boxed, tag = "15")]
+    pub(super) author: Option<Box<Author>>,
+}
+
+impl Kept {
+    /// What the trigger and its runs belong to.
+    pub(super) fn namespace(&self) -> Namespace {
+        namespace_named(&self.trigger.namespace)
+    }
+
+    /// In whose name its runs are started, and where.
+    pub(super) fn made(&self) -> Made {
+        Made {
+            origin: Origin {
+                namespace: self.namespace(),
+                author: self.author.clone(),
+            },
+            user_id: self.trigger.user_id.clone(),
+        }
+    }
 }
 
 /// A firing. Field numbers are never used for something else.
@@ -92,8 +117,15 @@ pub(super) fn kept<T: Message + Default>(definition: &Definition) -> Result<T, S
 }
 
 /// The change that writes a record.
-pub(super) fn put(owner: &str, priority: i32, at: i64, record: &impl Message) -> DefinitionChange {
+pub(super) fn put(
+    namespace: Namespace,
+    owner: &str,
+    priority: i32,
+    at: i64,
+    record: &impl Message,
+) -> DefinitionChange {
     DefinitionChange::Put(DefinitionPut {
+        namespace,
         owner: Some(owner.to_owned()),
         priority,
         at,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use escapement_model::PlanId;
+use escapement_run::spec::{namespace_named, stored_name};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::CallError;
 use escapement_runs_shell::saved::{SavedPlan, decoded};
@@ -18,6 +19,7 @@ use super::clockwork::PAGE;
 use super::firing::{Found, keep, now_ms, of_store, request_of};
 use super::reading::checked;
 use super::record::{Kept, kept, put};
+use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
 use crate::errors::{Problem, Rejection};
 use crate::fields::Fields;
@@ -30,6 +32,7 @@ impl Triggers {
     pub(super) async fn create(
         &self,
         request: v1::CreateTriggerRequest,
+        caller: &Caller,
     ) -> Result<v1::CreateTriggerResponse, Rejection> {
         let digest = Sha256::digest(request.encode_in_order());
         let mut fields = Fields::default();
@@ -46,9 +49,13 @@ impl Triggers {
         }
         let mut asked = checked(asked, &mut fields);
         fields.conclude()?;
+        let made = caller.made(&request.namespace, "trigger.user_id", &asked.user_id)?;
+        let namespace = made.origin.namespace;
+        asked.user_id = made.user_id;
+        asked.namespace = stored_name(&namespace);
         let is_named = !request.request_id.is_empty();
         let trigger_id = match is_named {
-            true => id_of("trigger", &asked.user_id, &request.request_id),
+            true => id_of("trigger", &scope(&namespace, &asked.user_id), &request.request_id),
             false => random_id()?,
         };
         let mut drawn = String::new();
@@ -67,6 +74,7 @@ impl Triggers {
                 bytes::Bytes::new()
             },
             handled_ms: now_ms(),
+            author: made.origin.author,
             ..Kept::default()
         };
         self.check_run(&trigger_id, &kept).await?;
@@ -80,7 +88,7 @@ impl Triggers {
                 };
             }
             let priority = kept.trigger.priority.unwrap_or(5);
-            let change = put(&kept.trigger.user_id, priority, now, &kept);
+            let change = put(namespace, &kept.trigger.user_id, priority, now, &kept);
             host.define(DefinitionKind::Trigger, &id, change);
             Ok(true)
         };
@@ -92,7 +100,7 @@ impl Triggers {
         })
     }
 
-    pub(super) async fn update(&self, request: v1::UpdateTriggerRequest) -> Changed {
+    pub(super) async fn update(&self, request: v1::UpdateTriggerRequest, caller: &Caller) -> Changed {
         let mut fields = Fields::default();
         let Some(asked) = request.trigger else {
             return Err(Rejection::field("trigger", "INVALID_ARGUMENT", "is required"));
@@ -104,15 +112,21 @@ impl Triggers {
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
         asked.trigger_id.clear();
-        asked.user_id = self.get(trigger_id.clone(), user_id.clone()).await?.user_id;
+        let before = self.get(trigger_id.clone(), user_id.clone()).await?;
+        asked.user_id = before.user_id;
+        let namespace = namespace_named(&before.namespace);
+        asked.namespace = stored_name(&namespace);
+        let author = caller.author(&namespace);
         let draft = Kept {
             trigger: asked.clone(),
+            author: author.clone(),
             ..Kept::default()
         };
         self.check_run(&trigger_id, &draft).await?;
         let drawn = random::<32>()?;
         self.edit(trigger_id, user_id, version, move |kept, now| {
             let before = std::mem::replace(&mut kept.trigger, asked);
+            kept.author = author;
             match (&mut kept.trigger.config, before.config) {
                 (Some(Config::Webhook(webhook)), Some(Config::Webhook(before)))
                     if webhook.secret.is_empty() =>
@@ -238,7 +252,11 @@ impl Triggers {
         let found = Found::new(cause, 0, escapement_model::Opaque::default());
         let key = FiringKey::new(trigger_id, &found.cause);
         let request = request_of(trigger_id, kept, &key, &found);
-        let prepared = self.0.maker.prepare(&request, 1, key.run_id(), None).await;
+        let prepared = self
+            .0
+            .maker
+            .prepare(&request, &kept.made(), 1, key.run_id(), None)
+            .await;
         match prepared {
             Ok(_) => self.check_condition(trigger_id, kept).await,
             Err(Rejection::Problems(problems)) => Err(Rejection::Problems(
@@ -262,7 +280,7 @@ impl Triggers {
         let user_id = &kept.trigger.user_id;
         self.0
             .maker
-            .require_session(&condition.session_id, user_id)
+            .require_session(&kept.namespace(), &condition.session_id, user_id)
             .await?;
         let Some(probe) = &condition.probe else {
             return Ok(());
@@ -295,7 +313,7 @@ pub(crate) async fn clear_links(
     loop {
         let (from, is_linked) = (before, clear.clone());
         let read = runs.readers().read(move |reader| {
-            let page = reader.definitions(DefinitionKind::SavedPlan, None, from, PAGE)?;
+            let page = reader.definitions(DefinitionKind::SavedPlan, None, None, from, PAGE)?;
             let last = page.last().filter(|_| page.len() == PAGE).map(|last| last.key());
             let linked: BTreeSet<String> = page
                 .iter()
@@ -312,6 +330,7 @@ pub(crate) async fn clear_links(
                 user_id: String::new(),
                 version: None,
                 request: None,
+                caller: None,
             };
             let edit = move |draft: &mut Draft| {
                 clear(&mut draft.saved);

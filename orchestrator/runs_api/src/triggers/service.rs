@@ -20,6 +20,7 @@ use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
 use super::reading::{note_schedule, schedule_of};
 use super::record::{Kept, KeptFiring, kept};
 use super::saving::{not_found, random_id};
+use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{key_of, place, place_of, token};
@@ -32,6 +33,8 @@ pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
     }
     v1::Trigger {
         trigger_id: definition.name.clone(),
+        namespace: definition.namespace.to_string(),
+        saved_by: shown_author(kept.author.as_deref()),
         last_fired_at: kept.last_fired_at,
         next_fire_at: kept.next(now_ms()).unwrap_or(0),
         fire_count: i64::try_from(kept.fire_count).unwrap_or(i64::MAX),
@@ -44,16 +47,22 @@ pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
 }
 
 impl Triggers {
-    async fn list(&self, request: v1::ListTriggersRequest) -> Result<v1::ListTriggersResponse, Rejection> {
+    async fn list(
+        &self,
+        request: v1::ListTriggersRequest,
+        caller: &Caller,
+    ) -> Result<v1::ListTriggersResponse, Rejection> {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, 20, 200);
         fields.note("user_id", &request.user_id);
         fields.conclude()?;
-        let filters = ("triggers", request.user_id.clone());
+        let filters = ("triggers", request.user_id.clone(), request.namespace.clone());
         let before = place(&request.page_token, &filters)?.map(key_of);
+        let owner = caller.listed_user(&request.user_id)?;
+        let namespaces = caller.listed(&request.namespace)?;
         let read = self.0.maker.handle().readers().read(move |reader| {
-            let owner = Some(request.user_id.as_str()).filter(|user_id| !user_id.is_empty());
-            reader.definitions(DefinitionKind::Trigger, owner, before, page_size)
+            let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
+            reader.definitions(DefinitionKind::Trigger, owner, namespaces, before, page_size)
         });
         let page = read.await?;
         let last = page
@@ -96,7 +105,7 @@ impl Triggers {
         let filters = ("firings", trigger_id.clone());
         let before = place(&request.page_token, &filters)?.map(key_of);
         let read = self.0.maker.handle().readers().read(move |reader| {
-            reader.definitions(DefinitionKind::Firing, Some(&trigger_id), before, page_size)
+            reader.definitions(DefinitionKind::Firing, Some(&trigger_id), None, before, page_size)
         });
         let page = read.await?;
         let last = page
@@ -149,7 +158,11 @@ impl Triggers {
         })
     }
 
-    async fn publish(&self, request: v1::PublishEventRequest) -> Result<v1::PublishEventResponse, Rejection> {
+    async fn publish(
+        &self,
+        request: v1::PublishEventRequest,
+        caller: &Caller,
+    ) -> Result<v1::PublishEventResponse, Rejection> {
         let mut fields = Fields::default();
         fields.text("type", &request.r#type, 1..=LABEL_CHARS_MAX);
         fields.text("id", &request.id, 1..=LABEL_CHARS_MAX);
@@ -160,7 +173,8 @@ impl Triggers {
             fields.object("data", data, DATA_BYTES_MAX);
         }
         fields.conclude()?;
-        let fired = self.tell(&published(request)).await?;
+        let namespace = caller.namespace(&request.namespace)?;
+        let fired = self.tell(&published(namespace, request)).await?;
         Ok(v1::PublishEventResponse {
             firings: fired
                 .into_iter()
@@ -175,7 +189,7 @@ fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStats
     let mut stats = v1::GetTriggerStatsResponse::default();
     let mut before: Option<DefinitionKey> = None;
     for _ in 0..COUNTED_MAX / PAGE {
-        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), before, PAGE)?;
+        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), None, before, PAGE)?;
         for found in page.iter().filter_map(|found| kept::<KeptFiring>(found).ok()) {
             stats.firings += 1;
             match found.firing.status.as_str() {
@@ -194,20 +208,33 @@ fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStats
     Ok(stats)
 }
 
+impl Triggers {
+    /// Refuses a trigger that the caller may not find.
+    async fn require(&self, caller: &Caller, trigger_id: &str) -> Result<(), Rejection> {
+        let kind = DefinitionKind::Trigger;
+        caller
+            .require_definition(self.0.maker.handle(), kind, trigger_id, not_found)
+            .await
+    }
+}
+
 #[tonic::async_trait]
 impl TriggerService for Triggers {
     async fn create_trigger(
         &self,
         request: Request<v1::CreateTriggerRequest>,
     ) -> Result<Response<v1::CreateTriggerResponse>, Status> {
-        Ok(Response::new(self.create(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.create(request.into_inner(), &caller).await?))
     }
 
     async fn get_trigger(
         &self,
         request: Request<v1::GetTriggerRequest>,
     ) -> Result<Response<v1::GetTriggerResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
         let trigger_id = fields::id::<PlanId>("trigger_id", &request.trigger_id)?.to_string();
         let trigger = Some(self.get(trigger_id, request.user_id).await?);
         Ok(Response::new(v1::GetTriggerResponse { trigger }))
@@ -217,14 +244,19 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::ListTriggersRequest>,
     ) -> Result<Response<v1::ListTriggersResponse>, Status> {
-        Ok(Response::new(self.list(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.list(request.into_inner(), &caller).await?))
     }
 
     async fn update_trigger(
         &self,
         request: Request<v1::UpdateTriggerRequest>,
     ) -> Result<Response<v1::UpdateTriggerResponse>, Status> {
-        let trigger = Some(self.update(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let trigger_id = request.trigger.as_ref().map_or("", |trigger| &trigger.trigger_id);
+        self.require(&caller, trigger_id).await?;
+        let trigger = Some(self.update(request, &caller).await?);
         Ok(Response::new(v1::UpdateTriggerResponse { trigger }))
     }
 
@@ -232,7 +264,10 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::DeleteTriggerRequest>,
     ) -> Result<Response<v1::DeleteTriggerResponse>, Status> {
-        self.delete(request.into_inner()).await?;
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
+        self.delete(request).await?;
         Ok(Response::new(v1::DeleteTriggerResponse {}))
     }
 
@@ -240,7 +275,10 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::EnableTriggerRequest>,
     ) -> Result<Response<v1::EnableTriggerResponse>, Status> {
-        let trigger = Some(self.enable(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
+        let trigger = Some(self.enable(request).await?);
         Ok(Response::new(v1::EnableTriggerResponse { trigger }))
     }
 
@@ -248,7 +286,10 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::FireTriggerRequest>,
     ) -> Result<Response<v1::FireTriggerResponse>, Status> {
-        let firing = Some(self.fire_now(request.into_inner()).await?);
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
+        let firing = Some(self.fire_now(request).await?);
         Ok(Response::new(v1::FireTriggerResponse { firing }))
     }
 
@@ -256,14 +297,25 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::ListFiringsRequest>,
     ) -> Result<Response<v1::ListFiringsResponse>, Status> {
-        Ok(Response::new(self.firings(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
+        Ok(Response::new(self.firings(request).await?))
     }
 
     async fn get_trigger_stats(
         &self,
         request: Request<v1::GetTriggerStatsRequest>,
     ) -> Result<Response<v1::GetTriggerStatsResponse>, Status> {
-        Ok(Response::new(self.stats(&request.into_inner().trigger_id).await?))
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        self.require(&caller, &request.trigger_id).await?;
+        let mut stats = self.stats(&request.trigger_id).await?;
+        // They are counted for all triggers together.
+        if !caller.principal().sees_all() {
+            stats.webhook_refusals = 0;
+        }
+        Ok(Response::new(stats))
     }
 
     async fn preview_schedule(
@@ -277,7 +329,8 @@ impl TriggerService for Triggers {
         &self,
         request: Request<v1::PublishEventRequest>,
     ) -> Result<Response<v1::PublishEventResponse>, Status> {
-        Ok(Response::new(self.publish(request.into_inner()).await?))
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.publish(request.into_inner(), &caller).await?))
     }
 }
 

@@ -9,6 +9,7 @@ use escapement_run::journal::{
 };
 use escapement_run::outcome::value_of_object;
 use escapement_run::plan::{Plan, StepKind, UserInput};
+use escapement_run::spec::namespace_named;
 use escapement_run::{Blobs, Run};
 use escapement_wire::runs::v1;
 
@@ -34,6 +35,7 @@ pub(crate) fn request_view(
     v1::InputRequest {
         input_request_id: uuid_text(&request.id),
         run_id: uuid_text(&state.run_id),
+        namespace: namespace_named(&state.spec.namespace).to_string(),
         step_key: step.map_or_else(String::new, |step| step.key.clone()),
         kind: kind_word(request.kind()).to_owned(),
         question: request.question.clone(),

@@ -9,6 +9,7 @@ use super::words::{
     uuid_text,
 };
 use crate::budget::{budget_view, usage_view};
+use crate::caller::shown_author;
 use crate::header::Header;
 use crate::resolution::{
     IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME, fallback_view, planner_view,
@@ -17,7 +18,7 @@ use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted};
 use escapement_run::plan::Plan;
-use escapement_run::spec::{Constraints, Limits, Spec};
+use escapement_run::spec::{Constraints, Limits, Spec, namespace_named};
 use escapement_run::state::{RunState, StepStage};
 use escapement_run::{Blobs, Run};
 use escapement_store::runs::RunSummary;
@@ -104,6 +105,8 @@ fn of_spec(run_id: &[u8], spec: &Spec, plan_name: &str) -> v1::Run {
         request_id: spec.request_id.clone(),
         intent: header.intent,
         user_id: spec.user_id.clone(),
+        namespace: namespace_named(&spec.namespace).to_string(),
+        started_by: shown_author(spec.author.as_deref()),
         plan_id: header.plan_id,
         trigger_id: header.trigger_id,
         goal_id: header.goal_id,

@@ -147,7 +147,7 @@ async fn lists_filter_by_state_status_and_life() {
     assert!(pages(&mut world, of_another).await.is_empty());
     let status = world
         .client
-        .get_runs_status(v1::GetRunsStatusRequest {})
+        .get_runs_status(v1::GetRunsStatusRequest::default())
         .await
         .unwrap()
         .into_inner();

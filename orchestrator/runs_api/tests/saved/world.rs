@@ -71,6 +71,7 @@ impl World {
     /// Makes a run of the newest revision of a saved plan.
     pub(crate) async fn run_of(&self, plan_id: &str, n: u8, policy: Policy) -> Result<RunId, CallError> {
         let wanted = WantedPlan {
+            namespace: escapement_model::Namespace::default(),
             user_id: String::new(),
             plan_id: Some(plan_id.to_owned()),
             revision_digest: None,

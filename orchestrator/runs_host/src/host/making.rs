@@ -79,7 +79,7 @@ impl RunsHost {
         if let Some(live) = saved_plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
             return Err(NotCreated::AlreadyRunning(live));
         }
-        self.hold_session(&run.spec.session_id, &run.spec.user_id);
+        self.hold_session(&run.spec.session_key(), &run.spec.user_id);
         let plan = self.contents.plans().share(run.plan);
         let created = self.runs.create(NewRun { plan, ..run }, now, &self.contents);
         let work = created.map_err(|why| not_created(why, run_id))?;
@@ -116,7 +116,7 @@ impl RunsHost {
         if let Some(live) = plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
             return Err(NotForked::NotCreated(NotCreated::AlreadyRunning(live)));
         }
-        self.hold_session(&run.spec.session_id, &run.spec.user_id);
+        self.hold_session(&run.spec.session_key(), &run.spec.user_id);
         let forked = self.runs.fork(run, now, &self.contents);
         let work = forked.map_err(|why| match why {
             escapement_runs::NotForked::NotCreated(why) => NotForked::NotCreated(not_created(why, run_id)),

@@ -58,6 +58,7 @@ pub(super) fn was_offered(end: &ContractEnd) -> bool {
                 codes::ACTION_NOT_FOUND,
                 codes::DEADLINE_EXCEEDED,
                 codes::UNKNOWN_ERROR,
+                NOT_PERMITTED,
             ];
             end.assigned && !never.contains(&error.code.as_str())
         }
@@ -77,6 +78,9 @@ pub(super) fn never_accepted(execution_id: ExecutionId) -> ContractEnd {
         format!("execution {execution_id} was not accepted before its deadline"),
     )
 }
+
+/// The code of an attempt that the author of its run may not make.
+pub(super) const NOT_PERMITTED: &str = "ACTION_NOT_PERMITTED";
 
 /// It was accepted, and its content is gone.
 pub(super) fn removed() -> ContractEnd {

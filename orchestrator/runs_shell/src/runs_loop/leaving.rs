@@ -1,6 +1,7 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
 use escapement_model::{Opaque, RunId};
+use escapement_run::spec::namespace_named;
 use escapement_run::state::Stage;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
@@ -12,6 +13,7 @@ use crate::children::{WantedPlan, child_spec, result_of, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
+use crate::rights::Origin;
 
 impl<S: RunStore> RunsLoop<S> {
     /// Lets effects leave, and tells parents of children that have ended.
@@ -51,8 +53,10 @@ impl<S: RunStore> RunsLoop<S> {
                 let state = run.state();
                 let is_nested = !state.spec.parent_execution_id.is_empty();
                 let plans = state.stage() == Stage::Planning;
+                let origin = Origin::of(&state.spec);
                 self.send(Outgoing::Submit {
                     run_id,
+                    origin,
                     execution_id,
                     request,
                     attempt_ms,
@@ -65,12 +69,16 @@ impl<S: RunStore> RunsLoop<S> {
                 generation,
                 allowed,
                 own,
-            } => self.send(Outgoing::Catalogue {
-                run_id,
-                generation,
-                allowed,
-                own,
-            }),
+            } => {
+                let origin = Origin::of(&run.state().spec);
+                self.send(Outgoing::Catalogue {
+                    run_id,
+                    origin,
+                    generation,
+                    allowed,
+                    own,
+                });
+            }
             Effect::Evaluate {
                 evaluation,
                 expression,
@@ -86,6 +94,7 @@ impl<S: RunStore> RunsLoop<S> {
                 input,
             } => {
                 let wanted = WantedPlan {
+                    namespace: namespace_named(&run.state().spec.namespace),
                     user_id: run.state().spec.user_id.clone(),
                     own_actions: run.state().spec.actions().map(str::to_owned).collect(),
                     plan_id,

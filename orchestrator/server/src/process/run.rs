@@ -114,7 +114,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         access,
         closing_rx,
     );
-    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
+    let rules = security.rules();
+    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), rules.clone());
     let runs = runs_store.map(start_runs).transpose()?;
     let entrance = security.open(
         connections_max,

@@ -7,9 +7,10 @@ use crate::limits::{
     CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX,
 };
 use escapement_credentials::Credentials;
-use escapement_runs_shell::{EffectsConfig, Ending, RunsHandle, RunsThread, Setup, perform};
+use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};
+use escapement_transport::AccessRules;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::service::interceptor::InterceptedService;
@@ -47,6 +48,7 @@ impl Runs {
         store: EmbeddedRuns,
         edge: &Edge,
         threads: &Handle,
+        rules: AccessRules,
     ) -> Result<Self, Failure> {
         let (outgoing, received) = mpsc::unbounded_channel();
         let newest_ms = store.newest_ms();
@@ -59,6 +61,7 @@ impl Runs {
             cannot_go_on: Box::new(cannot_go_on),
         };
         let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;
+        handle.judge_by(Rights::by(move || rules.current()));
         let effects = EffectsConfig {
             max_executions: RUN_EXECUTIONS_MAX,
             waiting_bytes: RUN_WAITING_BYTES_MAX,

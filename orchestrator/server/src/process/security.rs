@@ -117,6 +117,11 @@ impl Security {
         })
     }
 
+    /// The rules, as they are now and whenever they are replaced.
+    pub(crate) fn rules(&self) -> AccessRules {
+        self.rules.clone()
+    }
+
     /// Begins to look at the files, if there are any, and to ask issuers for their keys.
     ///
     /// # Errors

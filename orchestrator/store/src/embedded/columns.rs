@@ -1,11 +1,12 @@
 //! Columns of an execution, there and back, and the checksums over them. Runs no statement.
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, Namespace, PlanId};
+use escapement_model::{ExecutionId, PlanId};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use crate::database::connection::{reading, working};
+use crate::database::namespaces;
 use crate::database::values::{checksum, column_number, number_of, optional_text};
 use crate::{AcceptWrite, StoreFault, StoredState, StoredSummary};
 
@@ -43,20 +44,6 @@ pub(super) fn fixed<'a>(number: u64, write: &'a AcceptWrite, tags: &'a [u8]) -> 
         optional_text(write.request_id.as_deref()),
         ValueRef::Blob(tags),
     ]
-}
-
-/// The namespace as a column; null stands for the default one, so that its rows are as they were before there was another.
-pub(super) fn namespace_column(namespace: &Namespace) -> Option<&str> {
-    Some(namespace.as_str()).filter(|name| *name != Namespace::DEFAULT)
-}
-
-/// The namespace of a column; `None` if it is as none is written.
-fn namespace_of(column: Option<&str>) -> Option<Namespace> {
-    match column {
-        None => Some(Namespace::default()),
-        Some(Namespace::DEFAULT) => None,
-        Some(name) => Namespace::parse(name),
-    }
 }
 
 /// What the checksum of an accepted record covers, in order. The namespace came later: it counts only where it is not null.
@@ -198,7 +185,7 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
     ) else {
         return Ok(None);
     };
-    let Some(namespace) = namespace_of(row.get_ref(NAMESPACE)?.as_str_or_null()?) else {
+    let Some(namespace) = namespaces::of_column(row.get_ref(NAMESPACE)?.as_str_or_null()?) else {
         return Ok(None);
     };
     let parent_execution_id = parent.map(ExecutionId::from_bytes);

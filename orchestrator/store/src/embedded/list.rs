@@ -1,9 +1,9 @@
 //! The statement of a list. Runs none.
 
-use escapement_model::Namespace;
 use rusqlite::types::Value;
 
-use super::columns::{SUMMARY, column_state, encode_tags, namespace_column};
+use super::columns::{SUMMARY, column_state, encode_tags};
+use crate::database::namespaces;
 use crate::{ListFilter, StoredState};
 
 /// The statement of a list and what is bound to it.
@@ -43,7 +43,9 @@ pub(super) fn list_query(filter: &ListFilter, before: Option<u64>) -> (String, V
     let walk = match (filter.parent_execution_id, filter.state) {
         (Some(_), _) => "INDEXED BY execution_by_parent",
         (None, Some(StoredState::Queued | StoredState::Running)) => "INDEXED BY execution_unsettled",
-        (None, Some(StoredState::Settled) | None) if is_of_one(filter) => "INDEXED BY execution_by_namespace",
+        (None, Some(StoredState::Settled) | None) if namespaces::is_one(filter.namespaces.as_deref()) => {
+            "INDEXED BY execution_by_namespace"
+        }
         (None, Some(StoredState::Settled) | None) => "NOT INDEXED",
     };
     let mut sql = format!("SELECT {SUMMARY} FROM execution e {walk} WHERE true");
@@ -60,32 +62,10 @@ pub(super) fn list_query(filter: &ListFilter, before: Option<u64>) -> (String, V
         }
     }
     if let Some(namespaces) = &filter.namespaces {
-        sql.push_str(&namespace_condition(namespaces, &mut parameters));
+        sql.push_str(&namespaces::condition("e.namespace", namespaces, &mut parameters));
     }
     sql.push_str(" ORDER BY e.number DESC");
     (sql, parameters)
-}
-
-/// True if the filter lets one namespace through that is not the default one: there is an index of those.
-fn is_of_one(filter: &ListFilter) -> bool {
-    matches!(filter.namespaces.as_deref(), Some([one]) if namespace_column(one).is_some())
-}
-
-fn namespace_condition(namespaces: &[Namespace], parameters: &mut Vec<Value>) -> String {
-    let mut any = Vec::with_capacity(namespaces.len());
-    for namespace in namespaces {
-        any.push(match namespace_column(namespace) {
-            None => "e.namespace IS NULL",
-            Some(name) => {
-                parameters.push(Value::Text(name.to_owned()));
-                "e.namespace = ?"
-            }
-        });
-    }
-    match any.is_empty() {
-        true => " AND false".to_owned(),
-        false => format!(" AND ({})", any.join(" OR ")),
-    }
 }
 
 /// A limit beyond what a column holds is none.

@@ -6,14 +6,15 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
-    FIXED, PART_INDEX, Progress, audit_checksum, column_state, covered, encode_tags, fixed, namespace_column,
-    outline_column, result_checksum, start_checksum, state_of,
+    FIXED, PART_INDEX, Progress, audit_checksum, column_state, covered, encode_tags, fixed, outline_column,
+    result_checksum, start_checksum, state_of,
 };
 use super::operators;
 use super::reader::fetch;
 use super::tally::Tally;
 use super::tombstones;
 use crate::database::connection::{reading, working};
+use crate::database::namespaces;
 use crate::database::values::{bound, column_number, number_of};
 use crate::database::work;
 use crate::{AcceptWrite, ActionMemory, Conflict, Outcome, RemovedExecution, StoreFault, StoredState, Write};
@@ -142,7 +143,7 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
         .started_at
         .map(|at| start_checksum(number, &write.execution_id, Some(at)));
     insert.raw_bind_parameter(FIXED + 3, start_sum).map_err(working)?;
-    let namespace = namespace_column(&write.namespace);
+    let namespace = namespaces::column_of(&write.namespace);
     insert.raw_bind_parameter(FIXED + 4, namespace).map_err(working)?;
     if insert.raw_execute().map_err(working)? == 0 {
         return conflict_of(connection, write).map(Outcome::Conflict);

@@ -6,6 +6,7 @@
 //! content stays as long as a run or a definition refers to it.
 
 use bytes::Bytes;
+use escapement_model::Namespace;
 
 use super::content::{Content, assert_bytes};
 use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX};
@@ -52,6 +53,8 @@ pub struct Definition {
     pub kind: DefinitionKind,
     /// Unique in its kind.
     pub name: String,
+    /// What it belongs to; [`Namespace::DEFAULT`] for what was written before namespaces were kept.
+    pub namespace: Namespace,
     /// Whose it is; `None` for one that belongs to nobody.
     pub owner: Option<String>,
     /// Higher first in lists.
@@ -124,6 +127,8 @@ pub enum DefinitionChange {
 /// A definition as it is from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionPut {
+    /// What it belongs to.
+    pub namespace: Namespace,
     /// Whose it is.
     pub owner: Option<String>,
     /// Higher first in lists.

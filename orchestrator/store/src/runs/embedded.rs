@@ -44,7 +44,10 @@ use crate::database::{Database, EmbeddedOptions, RUNS, connection};
 
 /// Marked "ESCR".
 const SCHEMA: Schema = Schema {
-    migrations: &[include_str!("embedded/0001_runs.sql")],
+    migrations: &[
+        include_str!("embedded/0001_runs.sql"),
+        include_str!("embedded/0002_namespaces.sql"),
+    ],
     application_id: 0x4553_4352,
 };
 

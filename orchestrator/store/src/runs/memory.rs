@@ -3,7 +3,7 @@
 mod contents;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 use self::contents::{Change, RunContents};
 use super::definitions::{
@@ -118,12 +118,20 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.content(digest))
     }
 
-    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault> {
-        self.read(|contents| contents.revision(digest))
+    fn revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<StoredRevision>, StoreFault> {
+        self.read(|contents| contents.revision(digest, namespaces))
     }
 
-    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault> {
-        self.read(|contents| contents.revision(digest).map(|found| found.content))
+    fn content_of_revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<[u8; 32]>, StoreFault> {
+        self.read(|contents| contents.revision(digest, namespaces).map(|found| found.content))
     }
 
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
@@ -134,10 +142,11 @@ impl RunReader for MemoryRuns {
         &self,
         kind: DefinitionKind,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<Vec<Definition>, StoreFault> {
-        self.read(|contents| contents.definitions(kind, owner, before, limit))
+        self.read(|contents| contents.definitions(kind, owner, namespaces, before, limit))
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
@@ -147,10 +156,11 @@ impl RunReader for MemoryRuns {
     fn open_input_requests(
         &self,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<StoredInputRequest>, StoreFault> {
-        self.read(|contents| contents.open_input_requests(owner, after, limit))
+        self.read(|contents| contents.open_input_requests(owner, namespaces, after, limit))
     }
 
     fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault> {

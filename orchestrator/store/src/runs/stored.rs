@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use escapement_model::chain::Link;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 use super::write::{ClientRequest, NewRun, RunProgress, Snapshot};
 
@@ -91,6 +91,8 @@ pub struct StoredInputRequest {
     pub id: InputRequestId,
     /// The run that asks.
     pub run_id: RunId,
+    /// What it belongs to; [`Namespace::DEFAULT`] for what was opened before namespaces were kept.
+    pub namespace: Namespace,
     /// As opened.
     pub kind: u8,
     /// As opened, or as closed.
@@ -110,6 +112,8 @@ pub struct StoredInputRequest {
 /// Which runs a list shows; all conditions that are given must hold. The default shows all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
+    /// In one of these namespaces; an empty list lets nothing through.
+    pub namespaces: Option<Vec<Namespace>>,
     /// In exactly this state.
     pub state: Option<u8>,
     /// Who asked, exactly.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 use super::content::{Content, assert_bytes};
 use super::definitions::{DefinitionWrite, ExpectedVersion};
@@ -213,6 +213,8 @@ impl RunWrite {
 /// What never changes of a run: its index columns, opaque to the store, which lists by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewRun {
+    /// What it belongs to.
+    pub namespace: Namespace,
     /// Who asked.
     pub owner: Option<String>,
     /// Higher first in lists.
@@ -277,6 +279,8 @@ pub struct Snapshot {
 /// An input request, what a person is asked, that is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInputRequest {
+    /// What it belongs to: that of its run.
+    pub namespace: Namespace,
     /// Unique in the store.
     pub id: InputRequestId,
     /// Opaque to the store.

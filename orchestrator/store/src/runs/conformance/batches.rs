@@ -1,5 +1,7 @@
 //! Stories about what a batch does to runs. Restarts nothing.
 
+use escapement_model::Namespace;
+
 use bytes::Bytes;
 
 use super::{ALL, Make, ReopenableRuns, RunSample, batch, commit, reader, refused, stored};
@@ -61,6 +63,7 @@ pub(super) fn definitions_are_written_with_the_runs(make: Make<'_>) {
     };
     let put = |name: &str, record: &'static [u8]| {
         let put = DefinitionPut {
+            namespace: Namespace::default(),
             owner: Some("trigger".to_owned()),
             priority: 0,
             at: 7,
@@ -216,6 +219,6 @@ pub(super) fn writes_of_one_run_become_one(make: Make<'_>) {
     assert_eq!(run.summary.progress, sample.ended(4));
     let bytes: Vec<_> = run.tail.iter().map(|entry| entry.bytes.clone()).collect();
     assert_eq!(bytes, [1, 2, 3, 4].map(|seq| sample.entry(seq)));
-    let open = reader(&mut *subject).open_input_requests(None, None, 10);
+    let open = reader(&mut *subject).open_input_requests(None, None, None, 10);
     assert_eq!(open.expect("reads"), []);
 }

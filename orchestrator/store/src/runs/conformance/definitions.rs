@@ -1,5 +1,7 @@
 //! Stories about saved plans, action profiles and revisions. Knows no plan.
 
+use escapement_model::Namespace;
+
 use super::sample::{content, revision};
 use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use crate::runs::{
@@ -9,6 +11,7 @@ use crate::runs::{
 
 fn put(name: &str, at: i64) -> DefinitionPut {
     DefinitionPut {
+        namespace: Namespace::default(),
         owner: Some("owner".to_owned()),
         priority: 5,
         at,
@@ -72,6 +75,7 @@ pub(super) fn a_definition_changes_version_by_version(make: Make<'_>) {
         DefinitionOutcome::OtherVersion { version: 2 }
     );
     let expected = Definition {
+        namespace: Namespace::default(),
         number: 1,
         kind: DefinitionKind::SavedPlan,
         name: "plan".to_owned(),
@@ -126,7 +130,7 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
     let reader = reader(subject);
     for kind in DefinitionKind::ALL {
         for owner in [None, Some("owner 1"), Some("owner 2"), Some("nobody")] {
-            let all = reader.definitions(kind, owner, None, 100).expect("reads");
+            let all = reader.definitions(kind, owner, None, None, 100).expect("reads");
             assert!(all.is_sorted_by(|one, next| one.key() > next.key()));
             let is_shown = |n: &i64| {
                 let its_kind = DefinitionKind::ALL[usize::from(n % 7 == 0)];
@@ -140,7 +144,9 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
             );
             for limit in [1, 4] {
                 let (mut paged, mut before): (Vec<Definition>, Option<DefinitionKey>) = (Vec::new(), None);
-                while let page = reader.definitions(kind, owner, before, limit).expect("reads")
+                while let page = reader
+                    .definitions(kind, owner, None, before, limit)
+                    .expect("reads")
                     && !page.is_empty()
                 {
                     before = page.last().map(Definition::key);
@@ -210,8 +216,8 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
     let digest = [7; 32];
     let found = |subject: &mut dyn ReopenableRuns| {
         let reader = reader(subject);
-        let found = reader.revision(&digest).expect("reads");
-        let content = reader.content_of_revision(&digest).expect("reads");
+        let found = reader.revision(&digest, None).expect("reads");
+        let content = reader.content_of_revision(&digest, None).expect("reads");
         assert_eq!(content, found.as_ref().map(|found| found.content));
         found
     };
@@ -228,6 +234,19 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
         define(subject, &write("plan", ExpectedVersion::New, put)),
         DONE(1)
     );
+    let seen_from = |subject: &mut dyn ReopenableRuns, names: &[&str]| {
+        let these: Vec<Namespace> = names.iter().filter_map(|name| Namespace::parse(name)).collect();
+        let found = reader(subject).revision(&digest, Some(&these)).expect("reads");
+        let content = reader(subject)
+            .content_of_revision(&digest, Some(&these))
+            .expect("reads");
+        assert_eq!(content, found.as_ref().map(|found| found.content));
+        found.map(|found| found.document)
+    };
+    assert_eq!(sample.created.namespace.as_str(), "billing");
+    assert_eq!(seen_from(subject, &["billing"]).as_ref(), Some(one.bytes()));
+    assert_eq!(seen_from(subject, &["default"]).as_ref(), Some(other.bytes()));
+    assert_eq!(seen_from(subject, &["agents"]), None);
     let revision = found(subject).expect("a run refers to it");
     assert_eq!(
         (revision.content, &revision.document),

@@ -1,5 +1,7 @@
 //! Stories about lists. Changes nothing that it lists.
 
+use escapement_model::Namespace;
+
 use super::{Make, RunSample, commit, reader};
 use crate::runs::{RunFilter, RunKey, RunReader, RunSummary};
 
@@ -89,15 +91,34 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
             ..RunFilter::default()
         },
         RunFilter {
-            session: text("session 3"),
-            goal: text("nobody's"),
+            namespaces: named(&["billing"]),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            namespaces: named(&["default"]),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            namespaces: named(&["agents", "default"]),
+            state: Some(9),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            namespaces: named(&["agents"]),
+            owner: text("owner 1"),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            namespaces: named(&[]),
             ..RunFilter::default()
         },
     ];
     for (place, filter) in filters.iter().enumerate() {
         let is_shown = |run: &&RunSummary| {
             let created = &run.created;
-            filter.state.is_none_or(|state| run.progress.state == state)
+            let namespaces = filter.namespaces.as_ref();
+            namespaces.is_none_or(|these| these.contains(&created.namespace))
+                && filter.state.is_none_or(|state| run.progress.state == state)
                 && (filter.owner.is_none() || created.owner == filter.owner)
                 && (filter.plan.is_none() || created.plan == filter.plan)
                 && (filter.goal.is_none() || created.goal == filter.goal)
@@ -109,6 +130,10 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
         assert_eq!(all(&*reader, filter, 4), expected, "{filter:?}");
         assert_eq!(expected.is_empty(), place == filters.len() - 1, "{filter:?}");
     }
+}
+
+fn named(names: &[&str]) -> Option<Vec<Namespace>> {
+    Some(names.iter().filter_map(|name| Namespace::parse(name)).collect())
 }
 
 pub(super) fn live_runs_page_oldest_first(make: Make<'_>) {

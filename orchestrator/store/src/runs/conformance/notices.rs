@@ -1,5 +1,7 @@
 //! Notices, and definitions that change with a batch.
 
+use escapement_model::Namespace;
+
 use bytes::Bytes;
 
 use super::{Make, RunSample, reader};
@@ -85,6 +87,7 @@ pub(super) fn a_definition_changes_with_its_batch(make: Make<'_>) {
         name: "s".to_owned(),
         expected: ExpectedVersion::Any,
         change: DefinitionChange::Put(DefinitionPut {
+            namespace: Namespace::default(),
             owner: Some("ada".to_owned()),
             priority: 0,
             at: 1,

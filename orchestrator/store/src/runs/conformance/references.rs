@@ -1,5 +1,7 @@
 //! Stories about contents and input requests. Removes nothing.
 
+use escapement_model::Namespace;
+
 use super::sample::content;
 use super::{Make, RunSample, commit, reader, refused};
 use crate::runs::{RunConflict, StoredInputRequest};
@@ -68,7 +70,7 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
         |found: &[StoredInputRequest]| found.iter().map(|request| request.number).collect::<Vec<_>>();
     let mut all = Vec::new();
     while let page = reader
-        .open_input_requests(None, all.last().copied(), 2)
+        .open_input_requests(None, None, all.last().copied(), 2)
         .expect("reads")
         && !page.is_empty()
     {
@@ -76,9 +78,10 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
     }
     assert_eq!(all, (1..=12).filter(|number| *number != 2).collect::<Vec<_>>());
     let owner = samples[0].created.owner.as_deref();
-    let of_owner = reader.open_input_requests(owner, None, 100).expect("reads");
+    let of_owner = reader.open_input_requests(owner, None, None, 100).expect("reads");
     assert_eq!(numbers(&of_owner), [1, 7, 8], "of the runs 1 and 4");
     let expected = StoredInputRequest {
+        namespace: samples[0].created.namespace.clone(),
         number: 1,
         id: samples[0].input_request(1).id,
         run_id: samples[0].run_id(),
@@ -91,7 +94,20 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
         record: samples[0].input_request(1).record,
     };
     assert_eq!(of_owner[0], expected);
-    let nobody = reader.open_input_requests(Some("nobody"), None, 100);
+    for name in ["default", "billing", "agents"] {
+        let wanted = [Namespace::parse(name).expect("a name of a namespace")];
+        let found = reader
+            .open_input_requests(None, Some(&wanted), None, 100)
+            .expect("reads");
+        let is_shown = |number: &u64| {
+            let sample = &samples[(*number as usize - 1) / 2];
+            *number != 2 && sample.created.namespace == wanted[0]
+        };
+        let expected: Vec<u64> = (1..=12).filter(is_shown).collect();
+        assert_eq!(numbers(&found), expected, "{name}");
+        assert!(!expected.is_empty(), "{name}");
+    }
+    let nobody = reader.open_input_requests(Some("nobody"), None, None, 100);
     assert_eq!(nobody.expect("reads"), []);
 }
 

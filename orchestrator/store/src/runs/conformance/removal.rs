@@ -160,7 +160,7 @@ pub(super) fn what_others_refer_to_stays(make: Make<'_>) {
         reader.input_request(goes.input_request(1).id).expect("reads"),
         None
     );
-    let open = reader.open_input_requests(None, None, 10).expect("reads");
+    let open = reader.open_input_requests(None, None, None, 10).expect("reads");
     assert_eq!(open.len(), 1);
 }
 

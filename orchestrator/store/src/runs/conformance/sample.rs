@@ -1,7 +1,7 @@
 //! Runs to write and to compare with. Draws no random number: a sample is made of its seed.
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 use crate::runs::{
     ClientRequest, ClosedInputRequest, Content, DefinitionChange, DefinitionKind, DefinitionPut,
@@ -23,6 +23,7 @@ impl RunSample {
         Self {
             seed,
             created: NewRun {
+                namespace: namespace_of(seed),
                 owner: name("owner", 3),
                 priority: i32::try_from(seed % 10).expect("below ten"),
                 created_at: 1_700_000_000_000 + i64::try_from(seed % 7).expect("below seven"),
@@ -107,6 +108,7 @@ impl RunSample {
     /// An input request of it.
     pub fn input_request(&self, n: u64) -> NewInputRequest {
         NewInputRequest {
+            namespace: self.created.namespace.clone(),
             id: input_request_id(self.seed, n),
             kind: (n % 3) as u8,
             state: 1,
@@ -138,6 +140,14 @@ pub(super) fn content(n: u64) -> Content {
 /// A document made of a number, of that revision.
 pub(super) fn revision(n: u64, digest: [u8; 32]) -> Content {
     Content::of_revision(format!("document {n}").into(), digest)
+}
+
+/// Every third is of another namespace than the default one.
+fn namespace_of(seed: u64) -> Namespace {
+    let name = [
+        "default", "billing", "default", "agents", "default", "default", "billing",
+    ];
+    Namespace::parse(name[seed as usize % name.len()]).expect("a name of a namespace")
 }
 
 fn run_id(seed: u64) -> RunId {
@@ -240,6 +250,7 @@ pub fn random_definition(dice: &mut Dice) -> DefinitionWrite {
         _ => ExpectedVersion::Any,
     };
     let put = DefinitionPut {
+        namespace: namespace_of(dice.below(7)),
         owner: (dice.below(2) == 0).then(|| "owner 1".to_owned()),
         priority: dice.below(3) as i32,
         at: 1_700_000_000_000 + dice.below(10) as i64,

@@ -1,11 +1,12 @@
 //! Rows of the tables of runs, there and back, with their checksums. Runs no statement.
 
-use escapement_model::RunId;
+use escapement_model::{Namespace, RunId};
 use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{ErrorCode, Row};
 
 use crate::StoreFault;
 use crate::database::connection::working;
+use crate::database::namespaces;
 use crate::database::values::{checksum, column_number, number_of, optional_text};
 use crate::runs::stored::RunSummary;
 use crate::runs::write::{ClientRequest, NewRun, RunProgress};
@@ -14,7 +15,9 @@ use crate::runs::write::{ClientRequest, NewRun, RunProgress};
 pub(super) const COLUMNS: usize = 20;
 pub(super) const SUMMARY: &str = "number, run_id, owner, priority, created_at, plan, goal, trigger_id, session, \
      parent, request_key, request_digest, state, updated_at, due_at, ended_at, first_seq, next_seq, snapshot_seq, \
-     link, checksum";
+     link, checksum, namespace";
+/// The place of the namespace, which came later, in a row of [`SUMMARY`].
+const NAMESPACE: usize = COLUMNS + 1;
 
 pub(super) const PART_ROW: &str = "index row";
 pub(super) const PART_ENTRY: &str = "journal";
@@ -96,9 +99,19 @@ pub(super) fn values(run: &RunSummary) -> [ValueRef<'_>; COLUMNS] {
     ]
 }
 
-/// The checksum over them.
+/// The checksum over them and the namespace.
 pub(super) fn sum(run: &RunSummary) -> i64 {
-    checksum(values(run))
+    checksum(
+        values(run)
+            .into_iter()
+            .chain(namespaces::covered(&run.created.namespace)),
+    )
+}
+
+/// The namespace in a column of that place.
+pub(super) fn namespace_at(row: &Row<'_>, place: usize) -> rusqlite::Result<Namespace> {
+    let column: Option<String> = row.get(place)?;
+    namespaces::of_column(column.as_deref()).ok_or_else(|| FromSqlError::InvalidType.into())
 }
 
 /// A row of [`SUMMARY`], checked.
@@ -119,6 +132,7 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
         number,
         run_id: run_id_of(row.get(1)?)?,
         created: NewRun {
+            namespace: namespace_at(row, NAMESPACE)?,
             owner: row.get(2)?,
             priority: row.get(3)?,
             created_at: row.get(4)?,

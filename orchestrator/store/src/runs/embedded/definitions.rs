@@ -1,13 +1,16 @@
 //! Saved plans, action profiles and what else has a name: rows of `definition`. Looks into none.
 
+use escapement_model::Namespace;
 use rusqlite::types::{FromSqlError, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
 
+use super::columns::namespace_at;
 use super::contents;
 use super::rows;
 use super::tally::Tally;
 use crate::StoreFault;
 use crate::database::connection::working;
+use crate::database::namespaces;
 use crate::database::values::{bound, checksum, column_number, number_of, optional_text};
 use crate::database::work;
 use crate::runs::definitions::{
@@ -17,7 +20,10 @@ use crate::runs::definitions::{
 
 /// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
 const COLUMNS: usize = 9;
-const NAMES: &str = "number, kind, name, owner, priority, created_at, updated_at, version, record, checksum";
+/// The place of the namespace, which came later, in a row of [`NAMES`].
+const NAMESPACE: usize = COLUMNS + 1;
+const NAMES: &str = "number, kind, name, owner, priority, created_at, updated_at, version, record, checksum, \
+                     namespace";
 
 /// Applies one change in a transaction of its own and leaves the new tally behind; after an error, the transaction may
 /// still be open.
@@ -59,6 +65,7 @@ fn put(
         number,
         kind: write.kind,
         name: write.name.clone(),
+        namespace: put.namespace.clone(),
         owner: put.owner.clone(),
         priority: put.priority,
         created_at: found.as_ref().map_or(put.at, |found| found.created_at),
@@ -163,14 +170,15 @@ fn number_last(connection: &Connection) -> rusqlite::Result<u64> {
 
 fn insert(connection: &Connection, definition: &Definition) -> rusqlite::Result<()> {
     let sql = format!(
-        "INSERT OR REPLACE INTO definition ({NAMES}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+        "INSERT OR REPLACE INTO definition ({NAMES}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
     );
     let name = name_in_row(definition.kind, &definition.name);
-    let columns = values(definition, &name);
-    let sum = ValueRef::Integer(checksum(columns));
+    let sum = ValueRef::Integer(sum(definition, &name));
+    let namespace = optional_text(namespaces::column_of(&definition.namespace));
+    let columns = values(definition, &name).into_iter().chain([sum, namespace]);
     connection
         .prepare_cached(&sql)?
-        .execute(params_from_iter(columns.into_iter().chain([sum]).map(bound)))?;
+        .execute(params_from_iter(columns.map(bound)))?;
     Ok(())
 }
 
@@ -191,6 +199,12 @@ fn values<'a>(definition: &'a Definition, name: &'a str) -> [ValueRef<'a>; COLUM
         ValueRef::Integer(column_number(definition.version)),
         ValueRef::Blob(&definition.record),
     ]
+}
+
+/// The checksum over them and the namespace.
+fn sum(definition: &Definition, name: &str) -> i64 {
+    let columns = values(definition, name).into_iter();
+    checksum(columns.chain(namespaces::covered(&definition.namespace)))
 }
 
 /// The definition of that name.
@@ -243,6 +257,7 @@ pub(super) fn list(
     connection: &Connection,
     kind: DefinitionKind,
     owner: Option<&str>,
+    namespaces: Option<&[Namespace]>,
     before: Option<DefinitionKey>,
     limit: usize,
 ) -> Result<Vec<Definition>, StoreFault> {
@@ -251,8 +266,13 @@ pub(super) fn list(
     if let Some(owner) = owner {
         parameters.push(Value::Text(owner.to_owned()));
         sql.push_str("definition_by_owner WHERE kind = ?1 AND owner = ?2");
+    } else if namespaces::is_one(namespaces) {
+        sql.push_str("definition_by_namespace WHERE kind = ?1");
     } else {
         sql.push_str("definition_in_order WHERE kind = ?1");
+    }
+    if let Some(namespaces) = namespaces {
+        sql.push_str(&namespaces::condition("namespace", namespaces, &mut parameters));
     }
     if let Some(before) = before {
         let n = parameters.len();
@@ -289,6 +309,15 @@ pub(super) fn is_indexed(connection: &Connection, definition: &Definition) -> ru
         .prepare_cached("SELECT number FROM definition INDEXED BY definition_by_name WHERE name = ?1")?
         .query_row([name], |row| row.get(0))
         .optional()?;
+    let namespace = namespaces::column_of(&definition.namespace);
+    if namespace.is_some() {
+        let sql = "SELECT 1 FROM definition INDEXED BY definition_by_namespace WHERE kind = ?1 AND namespace = ?2 \
+                   AND number = ?3";
+        let key = params![definition.kind as u8, namespace, column_number(definition.number)];
+        if !connection.prepare_cached(sql)?.exists(key)? {
+            return Ok(false);
+        }
+    }
     let key = |column: &str, index: &str| {
         format!(
             "SELECT 1 FROM definition INDEXED BY {index} WHERE kind = ?1 AND {column} \
@@ -326,6 +355,7 @@ fn decode(row: &Row<'_>) -> Result<Definition, StoreFault> {
             number,
             kind,
             name: name.ok_or(FromSqlError::InvalidType)?,
+            namespace: namespace_at(row, NAMESPACE)?,
             owner: row.get(3)?,
             priority: row.get(4)?,
             created_at: row.get(5)?,
@@ -333,7 +363,7 @@ fn decode(row: &Row<'_>) -> Result<Definition, StoreFault> {
             version: row.get(7).and_then(number_of)?,
             record: bytes::Bytes::copy_from_slice(row.get_ref(8)?.as_blob()?),
         };
-        let is_sound = row.get::<_, i64>(COLUMNS)? == checksum(values(&definition, &in_row));
+        let is_sound = row.get::<_, i64>(COLUMNS)? == sum(&definition, &in_row);
         Ok(is_sound.then_some(definition))
     };
     match read() {

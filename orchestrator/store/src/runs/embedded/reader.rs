@@ -1,7 +1,7 @@
 //! Reads on a connection of its own. Writes nothing.
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -11,6 +11,7 @@ use super::tally::Tally;
 use super::{definitions, notices, requests, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
+use crate::database::namespaces;
 use crate::database::values::column_number;
 use crate::runs::RunReader;
 use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, StoredRevision};
@@ -157,12 +158,20 @@ impl RunReader for EmbeddedRunReader {
         rows::content(&self.connection, digest)
     }
 
-    fn revision(&self, digest: &[u8; 32]) -> Result<Option<StoredRevision>, StoreFault> {
-        self.at_once(|connection| rows::revision(connection, digest))
+    fn revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<StoredRevision>, StoreFault> {
+        self.at_once(|connection| rows::revision(connection, digest, namespaces))
     }
 
-    fn content_of_revision(&self, digest: &[u8; 32]) -> Result<Option<[u8; 32]>, StoreFault> {
-        rows::content_of_revision(&self.connection, digest)
+    fn content_of_revision(
+        &self,
+        digest: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Result<Option<[u8; 32]>, StoreFault> {
+        rows::content_of_revision(&self.connection, digest, namespaces)
     }
 
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
@@ -173,10 +182,11 @@ impl RunReader for EmbeddedRunReader {
         &self,
         kind: DefinitionKind,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<Vec<Definition>, StoreFault> {
-        definitions::list(&self.connection, kind, owner, before, limit)
+        definitions::list(&self.connection, kind, owner, namespaces, before, limit)
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
@@ -187,21 +197,29 @@ impl RunReader for EmbeddedRunReader {
     fn open_input_requests(
         &self,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<StoredInputRequest>, StoreFault> {
         let (index, condition) = match owner {
             Some(_) => ("input_request_by_owner", "owner = ?3"),
+            None if namespaces::is_one(namespaces) => ("input_request_by_namespace", "?3 IS NULL"),
             None => ("input_request_open", "?3 IS NULL"),
         };
+        let mut parameters = vec![
+            Value::Integer(after.map_or(0, saturated)),
+            Value::Integer(limited(limit)),
+            owner.map_or(Value::Null, |owner| Value::Text(owner.to_owned())),
+        ];
+        let within = namespaces.map_or_else(String::new, |namespaces| {
+            namespaces::condition("namespace", namespaces, &mut parameters)
+        });
         let sql = format!(
             "SELECT {INPUT_REQUEST} FROM input_request INDEXED BY {index} \
-             WHERE closed_at IS NULL AND {condition} AND place > ?1 ORDER BY place LIMIT ?2"
+             WHERE closed_at IS NULL AND {condition}{within} AND place > ?1 ORDER BY place LIMIT ?2"
         );
         let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select
-            .query(params![after.map_or(0, saturated), limited(limit), owner])
-            .map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
         let mut page = Vec::new();
         while let Some(row) = rows.next().map_err(working)? {
             match decode_input_request(row) {
@@ -271,6 +289,12 @@ fn list_query(filter: &RunFilter, before: Option<RunKey>) -> (String, Vec<Value>
         }
         parameters.push(value);
         conditions.push_str(&format!(" AND {column} = ?{}", parameters.len()));
+    }
+    if let Some(namespaces) = &filter.namespaces {
+        if parameters.is_empty() && namespaces::is_one(Some(namespaces)) {
+            index = "run_by_namespace";
+        }
+        conditions.push_str(&namespaces::condition("namespace", namespaces, &mut parameters));
     }
     if let Some(before) = before {
         let n = parameters.len();

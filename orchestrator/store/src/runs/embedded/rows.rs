@@ -1,18 +1,19 @@
 //! Reads single rows of runs, and checks each against its checksum. Writes nothing.
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
-use rusqlite::types::{FromSqlError, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use escapement_model::{InputRequestId, Namespace, RunId};
+use rusqlite::types::{FromSqlError, Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 use sha2::{Digest, Sha256};
 
 use super::columns::{
     PART_CONTENT, PART_ENTRY, PART_INPUT_REQUEST, PART_ROW, PART_SNAPSHOT, SUMMARY, corrupt, entry_sum,
-    optional, place, reading, revision_sum, run_id_of, seq_of, snapshot_sum, summary,
+    namespace_at, optional, place, reading, revision_sum, run_id_of, seq_of, snapshot_sum, summary,
 };
 use super::tombstones;
 use crate::StoreFault;
 use crate::database::connection::working;
+use crate::database::namespaces;
 use crate::database::values::{checksum, column_number, number_of, optional_text};
 use crate::runs::definitions::StoredRevision;
 use crate::runs::stored::{JournalEntry, RunSummary, StoredInputRequest};
@@ -190,8 +191,9 @@ pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Opti
 pub(super) fn revision(
     connection: &Connection,
     revision: &[u8; 32],
+    namespaces: Option<&[Namespace]>,
 ) -> Result<Option<StoredRevision>, StoreFault> {
-    let Some(content) = content_of_revision(connection, revision)? else {
+    let Some(content) = content_of_revision(connection, revision, namespaces)? else {
         return Ok(None);
     };
     let document = self::content(connection, &content)?;
@@ -199,21 +201,35 @@ pub(super) fn revision(
     Ok(Some(StoredRevision { content, document }))
 }
 
-/// The digest of the content that holds the document of a revision.
+/// The digest of the content that holds the document of a revision, and that something of these namespaces refers to.
 pub(super) fn content_of_revision(
     connection: &Connection,
     revision: &[u8; 32],
+    namespaces: Option<&[Namespace]>,
 ) -> Result<Option<[u8; 32]>, StoreFault> {
-    let sql = "SELECT digest, revision, revision_checksum FROM content INDEXED BY content_by_revision \
-               WHERE revision = ?1 ORDER BY place LIMIT 1";
-    let found = connection.prepare_cached(sql).and_then(|mut select| {
+    let mut parameters = vec![Value::Blob(revision.to_vec())];
+    let mut sql = "SELECT digest, revision, revision_checksum FROM content INDEXED BY content_by_revision \
+                   WHERE revision = ?1"
+        .to_owned();
+    if let Some(namespaces) = namespaces {
+        let of_run = namespaces::condition("run.namespace", namespaces, &mut parameters);
+        let of_definition = namespaces::condition("definition.namespace", namespaces, &mut parameters);
+        sql.push_str(&format!(
+            " AND (EXISTS (SELECT 1 FROM pin INDEXED BY pin_by_digest JOIN run ON run.number = pin.number \
+             WHERE pin.digest = content.digest AND pin.number > 0{of_run}) \
+             OR EXISTS (SELECT 1 FROM pin INDEXED BY pin_by_digest JOIN definition ON definition.number = -pin.number \
+             WHERE pin.digest = content.digest AND pin.number < 0{of_definition}))"
+        ));
+    }
+    sql.push_str(" ORDER BY place LIMIT 1");
+    let found = connection.prepare_cached(&sql).and_then(|mut select| {
         let read = |row: &Row<'_>| {
             let content: [u8; 32] = row.get(0)?;
             let is_sound = row.get_ref(1)?.as_blob()? == revision
                 && row.get::<_, i64>(2)? == revision_sum(&content, revision);
             Ok(is_sound.then_some(content))
         };
-        select.query_row([revision], read).optional()
+        select.query_row(params_from_iter(parameters), read).optional()
     });
     match found.map_err(|error| reading(0, PART_CONTENT, error))? {
         Some(None) => Err(corrupt(0, PART_CONTENT)),
@@ -310,11 +326,11 @@ pub(super) fn digests(connection: &Connection, number: i64) -> rusqlite::Result<
 
 /// Columns of an input request, in the order in which they are bound, read and summed; the sum is the one behind them.
 pub(super) const INPUT_REQUEST: &str = "place, input_request_id, number, run_id, kind, state, owner, opened_at, \
-     due_at, closed_at, record, checksum";
+     due_at, closed_at, record, checksum, namespace";
 
 /// The checksum of an input request of the run of that number.
 pub(super) fn input_request_sum(number: u64, request: &StoredInputRequest) -> i64 {
-    checksum([
+    let columns = [
         ValueRef::Integer(column_number(request.number)),
         ValueRef::Blob(request.id.as_bytes()),
         ValueRef::Integer(column_number(number)),
@@ -326,7 +342,8 @@ pub(super) fn input_request_sum(number: u64, request: &StoredInputRequest) -> i6
         optional(request.due_at),
         optional(request.closed_at),
         ValueRef::Blob(&request.record),
-    ])
+    ];
+    checksum(columns.into_iter().chain(namespaces::covered(&request.namespace)))
 }
 
 /// An input request with the number of its run.
@@ -373,6 +390,7 @@ pub(super) fn decode_input_request(row: &Row<'_>) -> Result<OfRun, StoreFault> {
             number: row.get(0).and_then(number_of)?,
             id,
             run_id: run_id_of(row.get(3)?)?,
+            namespace: namespace_at(row, 12)?,
             kind: row.get(4)?,
             state: row.get(5)?,
             owner: row.get(6)?,

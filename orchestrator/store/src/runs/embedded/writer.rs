@@ -13,7 +13,8 @@ use super::tally::Tally;
 use super::{contents, definitions, notices};
 use super::{requests, tombstones};
 use crate::StoreFault;
-use crate::database::values::{bound, column_number};
+use crate::database::namespaces;
+use crate::database::values::{bound, column_number, optional_text};
 use crate::database::work;
 use crate::runs::stored::{RunSummary, StoredInputRequest};
 use crate::runs::write::{
@@ -186,6 +187,7 @@ fn open(
         number,
         id: opened.id,
         run_id: run.run_id,
+        namespace: opened.namespace.clone(),
         kind: opened.kind,
         state: opened.state,
         owner: opened.owner.clone(),
@@ -196,7 +198,7 @@ fn open(
     };
     let sql = format!(
         "INSERT OR IGNORE INTO input_request ({INPUT_REQUEST}) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
     );
     let n_inserted = connection.prepare_cached(&sql)?.execute(params![
         column_number(number),
@@ -211,6 +213,7 @@ fn open(
         request.closed_at,
         &request.record[..],
         input_request_sum(run.number, &request),
+        namespaces::column_of(&request.namespace),
     ])?;
     if n_inserted == 0 {
         return Err(RunConflict::InputRequestIdUsed { id: opened.id }.into());
@@ -244,9 +247,13 @@ fn close(connection: &Connection, number: u64, closed: &ClosedInputRequest) -> R
 fn insert(connection: &Connection, run: &RunSummary) -> Result<(), Refusal> {
     let sql = format!(
         "INSERT INTO run ({SUMMARY}) VALUES \
-         (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+         (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
+         ?22)"
     );
-    let columns = values(run).into_iter().chain([ValueRef::Integer(sum(run))]);
+    let namespace = optional_text(namespaces::column_of(&run.created.namespace));
+    let columns = values(run)
+        .into_iter()
+        .chain([ValueRef::Integer(sum(run)), namespace]);
     connection
         .prepare_cached(&sql)?
         .execute(params_from_iter(columns.map(bound)))?;

@@ -254,6 +254,7 @@ impl RunContents {
                 number: self.input_request_last,
                 id: opened.id,
                 run_id: write.run_id,
+                namespace: opened.namespace.clone(),
                 kind: opened.kind,
                 state: opened.state,
                 owner: opened.owner.clone(),

@@ -9,6 +9,7 @@ use super::{Next, RunExaminedPage, RunFinding};
 use crate::StoreFault;
 use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
+use crate::database::namespaces;
 use crate::database::values::{column_number, number_of};
 use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt, reading};
 use crate::runs::embedded::tally::{Census, Tally};
@@ -171,7 +172,7 @@ fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
 }
 
 /// The indexes in which a run must stand: what is wrong without its entry, its name, and the condition on its key.
-const INDEXES: [(&str, &str, &str); 12] = [
+const INDEXES: [(&str, &str, &str); 13] = [
     ("index by run id", "run_by_id", "run_id = ?1"),
     ("index in order", "run_in_order", "?1 IS NULL"),
     ("index by state", "run_by_state", "state = ?1"),
@@ -184,6 +185,7 @@ const INDEXES: [(&str, &str, &str); 12] = [
     ("index by trigger", "run_by_trigger", "trigger_id = ?1"),
     ("index by session", "run_by_session", "session = ?1"),
     ("index by parent", "run_by_parent", "parent = ?1"),
+    ("index by namespace", "run_by_namespace", "namespace = ?1"),
 ];
 const LIVE: (&str, &str, &str) = (
     "index of live runs",
@@ -217,6 +219,7 @@ fn indexes(
         text(&created.trigger),
         text(&created.session),
         created.parent.as_ref().map(id),
+        namespaces::column_of(&created.namespace).map(|name| Value::Text(name.to_owned())),
     ];
     let live = progress.ended_at.is_none().then_some((LIVE, Some(Value::Null)));
     let at = column_number(run.number);
@@ -349,7 +352,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(RunExamine
 }
 
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 8] = [
+const SAME_COUNTS: [(&str, &str, &str); 9] = [
     (
         "entries of the index by run id",
         "SELECT count(*) FROM run NOT INDEXED",
@@ -384,6 +387,11 @@ const SAME_COUNTS: [(&str, &str, &str); 8] = [
         "entries of the index by saved plan",
         "SELECT count(plan) FROM run NOT INDEXED",
         "SELECT count(plan) FROM run INDEXED BY run_by_plan_and_number WHERE plan IS NOT NULL",
+    ),
+    (
+        "entries of the index by namespace",
+        "SELECT count(namespace) FROM run NOT INDEXED",
+        "SELECT count(namespace) FROM run INDEXED BY run_by_namespace WHERE namespace IS NOT NULL",
     ),
     (
         "entries of the index of answered requests",

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use escapement_model::Namespace;
+
 use super::{Keeper, RunContents};
 use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionWrite,
@@ -68,6 +70,7 @@ impl RunContents {
                 number,
                 kind: write.kind,
                 name: write.name.clone(),
+                namespace: put.namespace.clone(),
                 owner: put.owner.clone(),
                 priority: put.priority,
                 created_at: before.map_or(put.at, |before| before.created_at),
@@ -94,6 +97,7 @@ impl RunContents {
         &self,
         kind: DefinitionKind,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Vec<Definition> {
@@ -101,17 +105,30 @@ impl RunContents {
         let mut shown: Vec<&Definition> = all
             .filter(|definition| definition.kind == kind)
             .filter(|definition| owner.is_none() || owner == definition.owner.as_deref())
+            .filter(|definition| namespaces.is_none_or(|these| these.contains(&definition.namespace)))
             .filter(|definition| before.is_none_or(|before| definition.key() < before))
             .collect();
         shown.sort_unstable_by_key(|definition| Reverse(definition.key()));
         shown.into_iter().take(limit).cloned().collect()
     }
 
-    pub(in crate::runs::memory) fn revision(&self, revision: &[u8; 32]) -> Option<StoredRevision> {
+    pub(in crate::runs::memory) fn revision(
+        &self,
+        revision: &[u8; 32],
+        namespaces: Option<&[Namespace]>,
+    ) -> Option<StoredRevision> {
+        let namespace_of = |keeper: &Keeper| match keeper {
+            Keeper::Run(number) => &self.runs[number].summary.created.namespace,
+            Keeper::Definition(kind, name) => &self.definitions[&(*kind, name.clone())].namespace,
+        };
         let mut of_it: Vec<_> = self
             .contents
             .iter()
             .filter(|(_, kept)| kept.revision == Some(*revision))
+            .filter(|(_, kept)| {
+                namespaces
+                    .is_none_or(|these| kept.by.iter().any(|keeper| these.contains(namespace_of(keeper))))
+            })
             .collect();
         of_it.sort_unstable_by_key(|(_, kept)| kept.place);
         let (content, kept) = of_it.first()?;

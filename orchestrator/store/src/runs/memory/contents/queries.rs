@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, RunId};
+use escapement_model::{InputRequestId, Namespace, RunId};
 
 use super::{Entry, RunContents};
 use crate::runs::stored::{
@@ -78,6 +78,10 @@ impl RunContents {
             let same = |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
             let created = &run.created;
             filter.state.is_none_or(|state| state == run.progress.state)
+                && filter
+                    .namespaces
+                    .as_ref()
+                    .is_none_or(|these| these.contains(&created.namespace))
                 && same(&filter.owner, &created.owner)
                 && same(&filter.plan, &created.plan)
                 && same(&filter.goal, &created.goal)
@@ -115,6 +119,7 @@ impl RunContents {
     pub(in crate::runs::memory) fn open_input_requests(
         &self,
         owner: Option<&str>,
+        namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
     ) -> Vec<StoredInputRequest> {
@@ -122,6 +127,7 @@ impl RunContents {
             .range((Bound::Excluded(after.unwrap_or_default()), Bound::Unbounded))
             .map(|(_, (_, request))| request)
             .filter(|request| request.closed_at.is_none())
+            .filter(|request| namespaces.is_none_or(|these| these.contains(&request.namespace)))
             .filter(|request| owner.is_none() || owner == request.owner.as_deref())
             .take(limit)
             .cloned()

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::*;
-use crate::runs::embedded::writer;
+use crate::runs::embedded::{SCHEMA, writer};
 use crate::runs::{BatchOutcome, Content, NewRun, RunBatch, RunProgress, RunWrite};
 
 /// Steps that SQLite takes to look at one of so many runs which refer to the same content.
 fn n_steps_beside(n_runs: u64) -> u64 {
     let mut connection = Connection::open_in_memory().expect("memory is there");
-    let schema = include_str!("../../0001_runs.sql");
-    connection.execute_batch(schema).expect("the schema is right");
+    for schema in SCHEMA.migrations {
+        connection.execute_batch(schema).expect("the schema is right");
+    }
     let mut tally = Tally::load(&connection).expect("the tally is there");
     let document = Content::new(Bytes::from(vec![7; 100]));
     let mut batch = RunBatch::new();

@@ -1,0 +1,364 @@
+//! Who calls, and what of runs that caller may find and do. Proves nobody's identity.
+
+use std::sync::{Arc, LazyLock};
+
+use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
+use escapement_model::{Namespace, RunId};
+use escapement_run::plan::{Plan, StepKind};
+use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec};
+use escapement_runs_shell::{CallError, Origin, RunsHandle};
+use escapement_store::StoreFault;
+use escapement_store::runs::{DefinitionKind, RunReader};
+use escapement_wire::v1::AcceptedBy;
+use escapement_wire::v1::accepted_by::Kind;
+use tonic::Request;
+
+use crate::errors::{Problem, Rejection};
+
+/// Who makes a call. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    principal: Arc<Principal>,
+    /// What roles may do with the call; `None` where no connection has judged it.
+    row: Option<Row>,
+}
+
+/// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
+static EVERYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| Arc::new(Principal::without_policy()));
+
+/// In whose name something is made, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The namespace, and who makes it.
+    pub(crate) origin: Origin,
+    /// Whose it is.
+    pub(crate) user_id: String,
+}
+
+impl Caller {
+    /// The principal that the connection put among the request's extensions.
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        let extensions = request.extensions();
+        let principal = extensions.get::<Arc<Principal>>();
+        Self {
+            principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
+            row: extensions.get::<Row>().copied(),
+        }
+    }
+
+    /// What was verified of the caller, and what it may.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// True if there is nothing that it may not find, or may not do with this call.
+    fn is_free(&self) -> bool {
+        self.principal.own_users().is_none()
+            && self.principal.sees_all()
+            && self.row.is_none_or(|row| self.principal.permits_everywhere(&row))
+    }
+
+    /// True if it may know of what lies in the namespace and is that user's.
+    pub(crate) fn sees(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
+        let users = self.principal.own_users();
+        let is_own = users.is_none_or(|users| owner.is_some_and(|owner| users.contains(owner)));
+        is_own && self.principal.sees(namespace)
+    }
+
+    /// Refuses a call that no role of the caller permits in the namespace.
+    fn require_role(&self, namespace: &Namespace) -> Result<(), Rejection> {
+        let is_permitted = self
+            .row
+            .is_none_or(|row| self.principal.permits_within(&row, namespace));
+        match is_permitted {
+            true => Ok(()),
+            false => Err(Rejection::Denied(Denial::NamespaceNotPermitted {
+                namespace: namespace.to_string(),
+            })),
+        }
+    }
+
+    /// Refuses what the caller may not find with `not_found`, and what it may find and may not do with why.
+    fn require(
+        &self,
+        namespace: &Namespace,
+        owner: Option<&str>,
+        not_found: Rejection,
+    ) -> Result<(), Rejection> {
+        match self.sees(namespace, owner) {
+            true => self.require_role(namespace),
+            false => Err(not_found),
+        }
+    }
+
+    /// The namespace that a request is for.
+    ///
+    /// # Errors
+    /// If the name is none, or the call is not permitted there.
+    pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
+        well_named(requested)?;
+        let namespace = self.principal.namespace(requested)?;
+        self.require_role(&namespace)?;
+        Ok(namespace)
+    }
+
+    /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
+    ///
+    /// # Errors
+    /// As [`Caller::namespace`].
+    pub(crate) fn listed(&self, requested: &str) -> Result<Option<Vec<Namespace>>, Rejection> {
+        if !requested.is_empty() {
+            return Ok(Some(vec![self.namespace(requested)?]));
+        }
+        let visible = self.principal.visible();
+        Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
+    }
+
+    /// The user that a list is about: the one that is asked for, else the only one whose things the caller finds; `None`: every one.
+    ///
+    /// # Errors
+    /// If it is asked for another one's.
+    pub(crate) fn listed_user(&self, requested: &str) -> Result<Option<String>, Rejection> {
+        let said = (!requested.is_empty()).then_some(requested);
+        let Some(users) = self.principal.own_users() else {
+            return Ok(said.map(str::to_owned));
+        };
+        let user = self.principal.user("user_id", requested)?;
+        let user = user
+            .filter(|user| users.contains(user))
+            .or(users.first().copied());
+        Ok(user.map(str::to_owned))
+    }
+
+    /// Whose something is that the request makes: nobody's in particular is `default`'s.
+    ///
+    /// # Errors
+    /// [`Denial::UserNotPermitted`] if it is in the name of a user whom the caller may not name.
+    pub(crate) fn user(&self, field: &'static str, requested: &str) -> Result<String, Rejection> {
+        Ok(self.principal.user(field, requested)?.unwrap_or(USER).to_owned())
+    }
+
+    /// In whose name a request makes something, and where. `field`: where the request names the user.
+    ///
+    /// # Errors
+    /// As [`Caller::namespace`] and [`Caller::user`].
+    pub(crate) fn made(
+        &self,
+        namespace: &str,
+        field: &'static str,
+        user_id: &str,
+    ) -> Result<Made, Rejection> {
+        let namespace = self.namespace(namespace)?;
+        Ok(Made {
+            user_id: self.user(field, user_id)?,
+            origin: Origin {
+                author: self.author(&namespace),
+                namespace,
+            },
+        })
+    }
+
+    /// What is recorded of the caller with what it makes in the namespace: nothing where nothing was proved and nothing held back.
+    pub(crate) fn author(&self, namespace: &Namespace) -> Option<Box<Author>> {
+        let patterns = self.principal.submitted_actions(namespace);
+        let is_anonymous = self.principal.kind == PrincipalKind::Anonymous;
+        if is_anonymous && patterns.is_none() {
+            return None;
+        }
+        let mut author = Author {
+            name: match is_anonymous {
+                true => String::new(),
+                false => self.principal.name.to_string(),
+            },
+            issuer: self.principal.issuer.to_string(),
+            actions: patterns.map(|patterns| ActionPatterns { patterns }),
+            ..Author::default()
+        };
+        author.set_kind(match self.principal.kind {
+            PrincipalKind::Anonymous => AuthorKind::Anonymous,
+            PrincipalKind::Token => AuthorKind::Token,
+            PrincipalKind::Jwt => AuthorKind::Jwt,
+            PrincipalKind::Certificate => AuthorKind::Certificate,
+            PrincipalKind::Attempt => AuthorKind::Attempt,
+        });
+        Some(Box::new(author))
+    }
+
+    /// Refuses a run that the caller may not find, in the words for one that never was.
+    ///
+    /// A run never changes its namespace nor its user, so what was seen once may be asked for afterwards. What was removed belongs
+    /// to nobody any more: only callers that see everything are told of it.
+    ///
+    /// # Errors
+    /// Not found; or as the store fails.
+    pub(crate) async fn require_run(&self, runs: &RunsHandle, run_id: RunId) -> Result<(), Rejection> {
+        if self.is_free() {
+            return Ok(());
+        }
+        let not_found = Rejection::OfRun(run_id, CallError::NotFound);
+        let read = move |reader: &dyn RunReader| match reader.summary(run_id) {
+            Err(StoreFault::CorruptRun { .. }) => Ok(None),
+            read => read,
+        };
+        let found = runs.readers().read(read).await;
+        match found.map_err(|error| Rejection::OfRun(run_id, error))? {
+            Some(run) => self.require(&run.created.namespace, run.created.owner.as_deref(), not_found),
+            None => Err(not_found),
+        }
+    }
+
+    /// As [`Caller::require_run`], for an id that may be none, which is for the call itself to say.
+    pub(crate) async fn require_run_named(&self, runs: &RunsHandle, run_id: &str) -> Result<(), Rejection> {
+        match run_id.parse() {
+            Ok(run_id) => self.require_run(runs, run_id).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// As [`Caller::require_run_named`], for a saved plan, a trigger or a goal.
+    pub(crate) async fn require_definition(
+        &self,
+        runs: &RunsHandle,
+        kind: DefinitionKind,
+        id: &str,
+        not_found: impl FnOnce(&str) -> Rejection,
+    ) -> Result<(), Rejection> {
+        if self.is_free() {
+            return Ok(());
+        }
+        // Ids are kept in lower case; what is none is for the call itself to say.
+        let Ok(id) = id.parse::<escapement_model::PlanId>() else {
+            return Ok(());
+        };
+        let id = id.to_string();
+        let name = id.clone();
+        let read = move |reader: &dyn RunReader| match reader.definition(kind, &name) {
+            Err(StoreFault::CorruptDefinition { .. }) => Ok(None),
+            read => read,
+        };
+        let found = runs.readers().read(read).await?;
+        match found {
+            Some(found) => self.require(&found.namespace, found.owner.as_deref(), not_found(&id)),
+            None => Err(not_found(&id)),
+        }
+    }
+
+    /// True if the caller may know of what is known of the action.
+    pub(crate) fn lists_action(&self, action: &str) -> bool {
+        self.principal.may_list(action)
+    }
+
+    /// Refuses a plan of which the caller may not have every action called.
+    ///
+    /// # Errors
+    /// [`Denial::ActionNotPermitted`].
+    pub(crate) fn check_plan(
+        &self,
+        namespace: &Namespace,
+        field: &str,
+        plan: &Plan,
+    ) -> Result<(), Rejection> {
+        permitted(self.author(namespace).as_deref(), field, plan.actions())
+    }
+}
+
+/// Refuses the actions that a run of this plan would call and that its author may not have called. What it comes to call besides,
+/// by what planners, models and other plans say, is judged when it does.
+///
+/// # Errors
+/// [`Denial::ActionNotPermitted`].
+pub(crate) fn check_run(author: Option<&Author>, plan: &Plan, spec: &Spec) -> Result<(), Rejection> {
+    if author.is_none_or(|author| author.actions.is_none()) {
+        return Ok(());
+    }
+    permitted(author, "document", plan.actions())?;
+    let asks_a_model = plan
+        .steps
+        .iter()
+        .any(|step| matches!(step.kind, StepKind::LlmDecision(_)));
+    let planner = spec
+        .planner
+        .as_ref()
+        .map_or("", |planner| planner.action.as_str());
+    let looks = spec.actions().any(|action| action == LOOK_ACTION);
+    for (field, action) in [
+        (
+            "llm_action",
+            if asks_a_model {
+                spec.llm_action.as_str()
+            } else {
+                ""
+            },
+        ),
+        ("planner.action", planner),
+        ("policy.safety_action", &spec.safety_action),
+        ("fallback.action", spec.fallback_action()),
+        ("constraints.must_produce", if looks { LOOK_ACTION } else { "" }),
+    ] {
+        permitted(author, field, (!action.is_empty()).then_some(action))?;
+    }
+    Ok(())
+}
+
+fn permitted<'a>(
+    author: Option<&Author>,
+    field: &str,
+    actions: impl IntoIterator<Item = &'a str>,
+) -> Result<(), Rejection> {
+    let Some(allowed) = author.and_then(|author| author.actions.as_ref()) else {
+        return Ok(());
+    };
+    let patterns: Vec<Pattern> = allowed
+        .patterns
+        .iter()
+        .filter_map(|text| Pattern::new(text).ok())
+        .collect();
+    let mut actions = actions.into_iter();
+    let refused = actions.find(|action| !patterns.iter().any(|pattern| pattern.matches(action)));
+    match refused {
+        None => Ok(()),
+        Some(action) => Err(Rejection::Denied(Denial::ActionNotPermitted {
+            field: field.to_owned(),
+            action: action.to_owned(),
+        })),
+    }
+}
+
+/// Who made something, as it is shown; `None` if that was not proved.
+pub(crate) fn shown_author(author: Option<&Author>) -> Option<AcceptedBy> {
+    let author = author?;
+    let kind = match author.kind() {
+        AuthorKind::Anonymous => return None,
+        AuthorKind::Token => Kind::Token,
+        AuthorKind::Jwt => Kind::Jwt,
+        AuthorKind::Certificate => Kind::Certificate,
+        AuthorKind::Attempt => Kind::Attempt,
+    };
+    Some(AcceptedBy {
+        name: author.name.clone(),
+        kind: kind.into(),
+        issuer: author.issuer.clone(),
+        // Attempts start no runs.
+        origin: Kind::Unspecified.into(),
+    })
+}
+
+/// What ids of requests are unique in: a user of a namespace.
+pub(crate) fn scope(namespace: &Namespace, user_id: &str) -> String {
+    escapement_run::spec::session_key(namespace.as_str(), user_id).into_owned()
+}
+
+/// Refuses a name that is none; the empty one stands for no name.
+fn well_named(requested: &str) -> Result<(), Rejection> {
+    if requested.is_empty() || Namespace::parse(requested).is_some() {
+        return Ok(());
+    }
+    Err(Rejection::Problems(vec![Problem {
+        field: "namespace".to_owned(),
+        reason: "INVALID_ARGUMENT",
+        message: "must be 1 to 63 of a to z, 0 to 9 and -, neither beginning nor ending with -".to_owned(),
+    }]))
+}
+
+/// Whose something is if nobody says.
+const USER: &str = "default";

@@ -1,0 +1,49 @@
+//! Ids of new runs, and what requests are known by that callers may repeat. Makes no run.
+
+use crate::canonical::Repeatable;
+use crate::errors::Rejection;
+use escapement_model::RunId;
+use escapement_store::runs::ClientRequest;
+use sha2::{Digest, Sha256};
+
+/// A fresh id.
+///
+/// # Errors
+/// [`Rejection::Failed`] if the operating system gives no random bytes.
+pub(crate) fn new_run_id() -> Result<RunId, Rejection> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
+    Ok(RunId::from_random(bytes))
+}
+
+/// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.
+pub(super) fn client_request(
+    verb: &str,
+    scope: &str,
+    request_id: &str,
+    request: &impl Repeatable,
+) -> Option<ClientRequest> {
+    if request_id.is_empty() {
+        return None;
+    }
+    // A run that is made is remembered longer than a verb that was answered.
+    let kind = if matches!(verb, "create" | "fork" | "retry") {
+        "runs"
+    } else {
+        "verbs"
+    };
+    let mut key = Sha256::new();
+    for part in [kind, scope, request_id] {
+        key.update((part.len() as u64).to_le_bytes());
+        key.update(part);
+    }
+    let digest = Sha256::new()
+        .chain_update(verb)
+        .chain_update([0])
+        .chain_update(request.encode_in_order());
+    Some(ClientRequest {
+        key: format!("{kind} {}", crate::views::hex(&key.finalize())),
+        digest: digest.finalize().into(),
+    })
+}
