@@ -26,8 +26,8 @@ pub struct Recorded<'a> {
 }
 
 impl Access {
-    /// True if plans of whoever began something in that namespace may call the action by the policy as it is now. Without a
-    /// policy they may, and so may what nobody's credentials began: there is no entry to ask.
+    /// True if plans of the principal that began something in that namespace may call the action by the policy as it is now. Without a
+    /// policy they may, and so may what was begun without credentials: there is no entry to ask.
     ///
     /// The end of a credential does not end what it began; its leaving the policy does.
     pub fn still_permits(&self, recorded: Recorded<'_>, namespace: &Namespace, action: &str) -> bool {
@@ -111,7 +111,7 @@ impl Principal {
         Some(patterns.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns the user in whose name a request is: the one that it names, else its own one. `None`: nobody has said.
+    /// Returns the user in whose name a request is: the one that it names, else its own one. `None`: there is none.
     ///
     /// # Errors
     /// [`Denial::UserNotPermitted`] if the request names a user that the principal may not name.

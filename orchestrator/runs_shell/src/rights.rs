@@ -71,7 +71,7 @@ impl Origin {
         }
     }
 
-    /// Whoever hands in the run's plans to the contract of this process; `None` for nobody in particular.
+    /// The principal that hands in the run's plans to the contract of this process; `None` if none was proved.
     pub(crate) fn principal(&self) -> Option<Arc<Principal>> {
         let author = self.author.as_ref()?;
         let kind = kind_of(author);

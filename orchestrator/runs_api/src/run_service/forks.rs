@@ -214,7 +214,7 @@ fn id_of_retry(chain_id: &str, number: u32) -> RunId {
     RunId::from_random(bytes)
 }
 
-/// As the other run, in its chain and its namespace. It is begun by who asks for it, if that is proved: whoever lets it call actions
+/// As the other run, in its chain and its namespace. It is begun by who asks for it, if that is proved: a caller that lets it call actions
 /// is held to its own, and does not approve what it asks.
 fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Spec {
     let mut spec = run.state().spec.clone();
