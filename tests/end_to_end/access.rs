@@ -2,6 +2,7 @@
 //! what becomes of live connections when the policy changes.
 
 mod answers;
+mod attempts;
 pub(crate) mod credentials;
 mod issuers;
 mod matrix;

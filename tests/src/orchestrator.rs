@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use escapement_model::limits::{ANSWER_MESSAGE_BYTES_MAX, CALLER_MESSAGE_BYTES_MAX};
+use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
@@ -231,6 +232,11 @@ impl Orchestrator {
     /// The events.
     pub fn events(&self) -> EventServiceClient<Channel> {
         EventServiceClient::new(self.channel()).max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
+    }
+
+    /// Who callers are.
+    pub fn access(&self) -> AccessServiceClient<Channel> {
+        AccessServiceClient::new(self.channel())
     }
 
     /// The API for operators.

@@ -96,7 +96,20 @@ impl ScriptedWorker {
     /// # Errors
     /// There is no connection, the call fails, or the first answer is no `Welcome`.
     pub async fn try_open(url: &str, hello: Hello) -> Result<(Self, Welcome), Fault> {
-        let mut line = Line::open(url, hello.clone()).await?;
+        Self::try_showing(url, hello, None).await
+    }
+
+    /// Opens a session that shows this token.
+    ///
+    /// # Panics
+    /// It is not welcomed.
+    pub async fn open_showing(url: &str, hello: Hello, token: &str) -> (Self, Welcome) {
+        let opened = Self::try_showing(url, hello, Some(token)).await;
+        opened.expect("the worker is welcomed")
+    }
+
+    async fn try_showing(url: &str, hello: Hello, token: Option<&str>) -> Result<(Self, Welcome), Fault> {
+        let mut line = Line::open(url, hello.clone(), token).await?;
         let first = line.next().await.ok_or("the session is over at once")??;
         let Some(FromOrchestrator::Welcome(welcome)) = first.message else {
             return Err(format!("the first answer is no welcome: {first:?}").into());

@@ -14,8 +14,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use escapement_model::Namespace;
 use escapement_model::encoder::sha256;
+use escapement_model::{AttemptToken, Namespace, bearer as attempt_bearer};
 
 /// What decides: a policy, or that there is none. Cheap to share, and never changed: another policy is another one of these.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub struct Access {
     /// Of the issuers, as far as they are there.
     keys: BTreeMap<KeySource, Arc<KeySet>>,
     anonymous: Arc<Principal>,
+    some_attempt: Arc<Principal>,
 }
 
 /// How much there is of what, for logs; nothing of who it is about.
@@ -59,6 +60,7 @@ impl Access {
             policy: None,
             keys: BTreeMap::new(),
             anonymous: Arc::new(Principal::without_policy()),
+            some_attempt: Arc::new(Principal::of_some_attempt()),
         }
     }
 
@@ -68,6 +70,7 @@ impl Access {
             anonymous: Arc::new(Principal::anonymous(policy.anonymous.clone())),
             policy: Some(Arc::new(policy)),
             keys: BTreeMap::new(),
+            some_attempt: Arc::new(Principal::of_some_attempt()),
         }
     }
 
@@ -78,6 +81,7 @@ impl Access {
             policy: self.policy.clone(),
             keys: self.keys.clone().into_iter().chain(keys).collect(),
             anonymous: Arc::clone(&self.anonymous),
+            some_attempt: Arc::clone(&self.some_attempt),
         }
     }
 
@@ -102,7 +106,7 @@ impl Access {
             .policy
             .as_ref()
             .is_some_and(|policy| !policy.issuers.is_empty());
-        let token = core::str::from_utf8(authorization).ok().and_then(bearer)?;
+        let token = bearer_of(authorization)?;
         let is_one = has_issuers && token.len() <= TOKEN_BYTES_MAX && token.contains('.');
         is_one.then(|| sha256(token.as_bytes()))
     }
@@ -125,12 +129,20 @@ impl Access {
     }
 
     /// Says who shows these credentials. `authorization` wins over the certificate, and what is wrong in it falls back to
-    /// nothing. Without a policy `authorization` is not looked at.
+    /// nothing. Without a policy only the token of an attempt is looked at there.
+    ///
+    /// Of the token of an attempt nothing is known here but that it can be one: the engine knows which are under way.
     ///
     /// # Errors
     /// [`Denial::CredentialsInvalid`], [`Denial::CredentialsExpired`], or [`Denial::KeysUnavailable`] for a token whose key is not
     /// known and may become known.
     pub fn authenticate(&self, shown: Credentials<'_>, now_ms: i64) -> Result<Arc<Principal>, Denial> {
+        let bearer = shown.authorization.and_then(bearer_of);
+        if let Some(bearer) = bearer.filter(|bearer| bearer.starts_with(attempt_bearer::PREFIX)) {
+            let is_one = attempt_bearer::read(bearer).is_some();
+            let some_attempt = is_one.then(|| Arc::clone(&self.some_attempt));
+            return some_attempt.ok_or(Denial::CredentialsInvalid);
+        }
         let principal = match (&self.policy, shown.authorization, shown.certificate) {
             (Some(policy), Some(authorization), _) => self.of_authorization(policy, authorization, now_ms)?,
             (Some(policy), None, Some(certificate)) => of_certificate(policy, certificate),
@@ -153,7 +165,7 @@ impl Access {
         authorization: &[u8],
         now_ms: i64,
     ) -> Result<Arc<Principal>, Denial> {
-        let bearer = core::str::from_utf8(authorization).ok().and_then(bearer);
+        let bearer = bearer_of(authorization);
         let bearer = bearer.ok_or(Denial::CredentialsInvalid)?;
         if let Ok(token) = StaticToken::parse(bearer) {
             let principal = policy.tokens.get(&token.sha256());
@@ -172,24 +184,37 @@ impl Access {
     }
 
     /// Says whether the principal may make the call of this path, `/SERVICE/METHOD`, as far as the call alone says.
-    /// Without a policy everybody may, also what is no call.
+    /// Without a policy everybody may, also what is no call; but for attempts, which may the same with and without one.
     ///
     /// # Errors
     /// Why not.
     pub fn permit(&self, principal: &Principal, path: &str) -> Result<(), Denial> {
-        let Some(policy) = &self.policy else {
+        if self.policy.is_none() && principal.kind != PrincipalKind::Attempt {
             return Ok(());
-        };
+        }
         // A call that the matrix does not know is not made, also if a service has it.
         let row: Row = row(path).ok_or(Denial::UnknownCall)?;
         if principal.kind == PrincipalKind::Anonymous
-            && !policy.anonymous_reflection
+            && self
+                .policy
+                .as_ref()
+                .is_some_and(|policy| !policy.anonymous_reflection)
             && path.starts_with(REFLECTION)
         {
             return Err(Denial::CredentialsMissing);
         }
         principal.permits(path, &row)
     }
+}
+
+/// The token of an attempt among these values of `authorization`, if it is the only one.
+pub fn shown_attempt<'a>(mut authorization: impl Iterator<Item = &'a [u8]>) -> Option<AttemptToken> {
+    let only = authorization.next().filter(|_| authorization.next().is_none());
+    attempt_bearer::read(only.and_then(bearer_of)?)
+}
+
+fn bearer_of(authorization: &[u8]) -> Option<&str> {
+    core::str::from_utf8(authorization).ok().and_then(bearer)
 }
 
 /// The token of `Bearer TOKEN`; the word in any letter case, as HTTP has it.

@@ -51,6 +51,8 @@ pub enum Denial {
         /// The path of the field.
         field: &'static str,
     },
+    /// The plan that an attempt hands in is not to be a child of its own execution.
+    ParentNotPermitted,
     /// A worker has an id that is outside of the principal's patterns.
     WorkerIdNotPermitted {
         /// The id.
@@ -80,6 +82,7 @@ impl Denial {
             Denial::NamespaceNotPermitted { .. } => "NAMESPACE_NOT_PERMITTED",
             Denial::ResponderNotPermitted { .. } => "RESPONDER_NOT_PERMITTED",
             Denial::UserNotPermitted { .. } => "USER_NOT_PERMITTED",
+            Denial::ParentNotPermitted => "PARENT_NOT_PERMITTED",
             Denial::WorkerIdNotPermitted { .. } => "WORKER_ID_NOT_PERMITTED",
             Denial::InstanceOfAnother => "INSTANCE_OF_ANOTHER",
             Denial::TooManySessions { .. } => "TOO_MANY_SESSIONS",
@@ -108,6 +111,7 @@ impl Denial {
             Denial::ResponderNotPermitted { field } | Denial::UserNotPermitted { field } => {
                 Vec::from([("field", (*field).to_owned())])
             }
+            Denial::ParentNotPermitted => Vec::from([("field", "parent_execution_id".to_owned())]),
             Denial::WorkerIdNotPermitted { worker_id } => Vec::from([("worker_id", worker_id.clone())]),
             Denial::CredentialsMissing
             | Denial::CredentialsInvalid
@@ -143,6 +147,9 @@ impl fmt::Display for Denial {
             }
             Denial::UserNotPermitted { field } => {
                 format!("{field}: must be the caller's own name, or be left out.")
+            }
+            Denial::ParentNotPermitted => {
+                "parent_execution_id: must be the execution of the attempt whose token is shown.".to_owned()
             }
             Denial::WorkerIdNotPermitted { worker_id } => {
                 format!("The worker id {worker_id:?} is not one of those that the policy permits.")

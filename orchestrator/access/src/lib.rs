@@ -29,7 +29,7 @@ mod authorship;
 
 mod sessions;
 
-pub use access::{Access, Credentials};
+pub use access::{Access, Credentials, shown_attempt};
 pub use authorship::Recorded;
 pub use certificate::CertificateIdentity;
 pub use denial::Denial;

@@ -66,6 +66,31 @@ impl Principal {
         Self::anonymous(vec![Grant::everything()])
     }
 
+    /// An attempt that is under way, in the name of who handed in its execution. It hands in plans with these actions to this namespace.
+    pub fn attempt(name: &str, issuer: &str, namespace: Namespace, actions: Vec<Pattern>) -> Self {
+        let roles = [Role::Submitter].into_iter().collect();
+        let grant = Grant {
+            actions,
+            ..Grant::new(roles, NamespaceScope::Named(BTreeSet::from([namespace])))
+        };
+        Self {
+            name: name.into(),
+            kind: PrincipalKind::Attempt,
+            issuer: issuer.into(),
+            valid_until_ms: None,
+            grants: vec![grant],
+        }
+    }
+
+    /// Who shows the token of an attempt, before it is known of which: it may nothing that is judged by what a request is about.
+    pub(crate) fn of_some_attempt() -> Self {
+        Self {
+            name: "attempt".into(),
+            kind: PrincipalKind::Attempt,
+            ..Self::anonymous(Vec::new())
+        }
+    }
+
     /// What makes two principals one: what one began, the other may go on with, also after its credential was renewed.
     pub(crate) fn identity(&self) -> Identity {
         (self.kind, self.name.clone(), self.issuer.clone())
@@ -159,6 +184,18 @@ impl Principal {
     /// True if its plans in the namespace may name the action.
     pub fn may_submit(&self, namespace: &Namespace, action: &str) -> bool {
         self.grants.iter().any(|grant| grant.submits(namespace, action))
+    }
+
+    /// The patterns of the actions that its plans in the namespace may name; `None`: every action.
+    pub fn submitted_actions(&self, namespace: &Namespace) -> Option<Vec<&Pattern>> {
+        if self.has(Role::Admin, namespace) {
+            return None;
+        }
+        let granting = self.grants.iter();
+        let granting = granting.filter(|grant| grant.gives(Role::Submitter, namespace));
+        let patterns: Vec<&Pattern> = granting.flat_map(|grant| &grant.actions).collect();
+        let is_any = patterns.iter().any(|pattern| pattern.is_any());
+        (!is_any).then_some(patterns)
     }
 
     /// Holds the actions of a plan's steps, in their order, against what it may submit to the namespace.

@@ -53,6 +53,12 @@ impl InstanceOwners {
         Ok(())
     }
 
+    /// True if the instance is the principal's, as far as it is known whose it is.
+    pub fn is_of(&self, instance_id: InstanceId, principal: &Principal) -> bool {
+        let known = self.instances.get(&instance_id);
+        known.is_some_and(|known| known.owner == principal.identity())
+    }
+
     /// Notes that a session of the instance, which had begun, is over. Whose the instance is stays known for a while.
     ///
     /// # Panics

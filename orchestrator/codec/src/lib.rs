@@ -17,6 +17,7 @@ pub mod page_token;
 pub mod principal;
 pub mod simulation;
 
+pub mod outcome_reports;
 pub mod session_in;
 pub mod session_journal;
 pub mod session_out;

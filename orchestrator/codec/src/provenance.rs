@@ -1,4 +1,4 @@
-//! Where a request came from: its namespace, who handed it in, and the trace of the call.
+//! Where a request came from: its namespace, who handed it in with which actions permitted, and the trace of the call.
 //! Judges nobody: the caller of this says who somebody is and what they may see.
 //!
 //! The contract carries it as bytes that it never looks into. They are the fields of `StoredAcceptance` behind the certificate,
@@ -17,6 +17,8 @@ pub struct Provenance {
     pub accepted_by: Option<v1::AcceptedBy>,
     /// The trace of the call; `None` if it named none.
     pub trace_context: Option<v1::StoredTraceContext>,
+    /// Patterns of the actions that plans of who handed it in may name; empty: every action.
+    pub actions: Vec<String>,
 }
 
 impl Provenance {
@@ -31,6 +33,7 @@ impl Provenance {
             },
             accepted_by: self.accepted_by.clone(),
             trace_context: self.trace_context.clone(),
+            actions: self.actions.clone(),
         };
         stored.encode_to_vec().into()
     }
@@ -60,6 +63,7 @@ impl Provenance {
             namespace,
             accepted_by,
             trace_context,
+            actions,
         } = stored;
         let namespace = match namespace.as_str() {
             "" => Namespace::default(),
@@ -69,6 +73,7 @@ impl Provenance {
             namespace,
             accepted_by,
             trace_context,
+            actions,
         })
     }
 }

@@ -77,6 +77,7 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
         | Input::CallerGone(_)
         | Input::ListWorkers(_)
         | Input::ListActions(_)
+        | Input::FindAttempts { .. }
         | Input::ForgetAction { .. }
         | Input::RecoverAction(_)
         | Input::Recover(_)

@@ -90,6 +90,8 @@ replies! {
     Workers(Vec<WorkerView>),
     /// The actions, by name.
     Actions(Vec<ActionView>),
+    /// Whose tokens are, in their order.
+    Attempts(Vec<AttemptStanding>),
     /// What became of outcomes that came without a session, in their order.
     OutcomeAcks(Vec<(AttemptToken, AckVerdict)>),
     /// Workers are out of service; `None` if no session has this instance id or worker id.
@@ -146,6 +148,30 @@ pub enum Watched {
     /// The entry before the first one wanted is not there, or has another hash: what the caller saw was not durable, and a
     /// crash took it back.
     Rewritten,
+}
+
+/// What is known of an attempt by its token.
+#[derive(Clone, Debug)]
+pub enum AttemptStanding {
+    /// It is under way.
+    UnderWay(AttemptHolder),
+    /// It is over, and its worker, which is this process, has not said that it knows that.
+    Over(InstanceId),
+    /// It is over, and was released.
+    Ended,
+    /// No attempt of this process has the token, or had it lately.
+    Unknown,
+}
+
+/// An attempt that is under way.
+#[derive(Clone, Debug)]
+pub struct AttemptHolder {
+    /// The worker process that has it.
+    pub instance_id: InstanceId,
+    /// The execution whose step it carries out.
+    pub execution_id: ExecutionId,
+    /// What was accepted.
+    pub request: Arc<Request>,
 }
 
 /// Workers that get no new work any more.

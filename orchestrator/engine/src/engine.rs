@@ -77,6 +77,11 @@ impl Engine {
                 let actions = self.fleet.action_views(&self.turn);
                 self.turn.reply(caller, actions);
             }
+            Input::FindAttempts { caller, tokens } => {
+                let standings = tokens.into_iter().map(|token| self.attempt_standing(token));
+                let standings = standings.collect();
+                self.turn.reply(caller, standings);
+            }
             Input::ReportOutcomes { caller, items } => self.report_outcomes(caller, items),
             Input::DrainWorker { caller, worker } => {
                 let drained = self.fleet.drain_worker(&worker, &mut self.turn);

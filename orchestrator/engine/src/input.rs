@@ -1,8 +1,8 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
 use crate::answer::{
-    ActionForgotten, ActionView, Caller, Ended, ExecutionView, ExplainAnswer, Losses, Submitted, Watched,
-    WorkerView, WorkersDrain,
+    ActionForgotten, ActionView, AttemptStanding, Caller, Ended, ExecutionView, ExplainAnswer, Losses,
+    Submitted, Watched, WorkerView, WorkersDrain,
 };
 use crate::keys::{CallerId, SessionKey, WriteId};
 use crate::stored::{ActionMemory, LoadOutcome, Recovered, RecoveredParked, WriteOutcome};
@@ -48,6 +48,13 @@ pub enum Input {
     ListWorkers(Caller<Vec<WorkerView>>),
     /// An operator asks for the actions.
     ListActions(Caller<Vec<ActionView>>),
+    /// Whose these tokens are, in their order.
+    FindAttempts {
+        /// Who.
+        caller: Caller<Vec<AttemptStanding>>,
+        /// The tokens.
+        tokens: Vec<AttemptToken>,
+    },
     /// Outcomes that come without a session. Answered item by item.
     ReportOutcomes {
         /// Who.

@@ -46,9 +46,9 @@ mod turn;
 mod fixtures;
 
 pub use answer::{
-    ActionForgotten, ActionView, Answer, Caller, Ended, ExecutionView, ExplainAnswer, Explained,
-    ExplainedParked, IsAll, Losses, Refusal, Reply, SessionState, Submitted, Watched, WorkerView,
-    WorkersDrain,
+    ActionForgotten, ActionView, Answer, AttemptHolder, AttemptStanding, Caller, Ended, ExecutionView,
+    ExplainAnswer, Explained, ExplainedParked, IsAll, Losses, Refusal, Reply, SessionState, Submitted,
+    Watched, WorkerView, WorkersDrain,
 };
 pub use config::EngineConfig;
 pub use durable::DurableAccept;

@@ -25,6 +25,7 @@ mod session_service;
 mod triggers;
 mod views;
 mod watching;
+pub mod webhooks;
 
 pub use action_service::Actions;
 pub use artifact_service::Artifacts;

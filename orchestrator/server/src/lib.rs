@@ -20,7 +20,6 @@ pub mod exit;
 mod clock;
 mod limits;
 mod status;
-mod webhooks;
 
 pub use config::Config;
 pub use process::run::run;

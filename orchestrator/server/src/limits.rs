@@ -167,17 +167,3 @@ pub(crate) const AUDIT_PAGE_BYTES_MAX: usize = 4 << 20;
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 /// What the whole process gets beyond the drain's grace before it exits in any case.
 pub(crate) const HARD_EXIT_MARGIN: Duration = Duration::from_secs(15);
-/// Connections of the listener of webhooks at a time; further ones wait to be accepted.
-pub(crate) const WEBHOOK_CONNECTIONS_MAX: usize = 256;
-/// How long one of them has for its head.
-pub(crate) const WEBHOOK_HEADER_TIME: Duration = Duration::from_secs(5);
-/// How long one of them lasts, its answer included.
-pub(crate) const WEBHOOK_CONNECTION_TIME: Duration = Duration::from_secs(40);
-/// Bytes of what is read ahead of one of them, the head included.
-pub(crate) const WEBHOOK_HEADER_BYTES_MAX: usize = 16 << 10;
-/// Fields of a head.
-pub(crate) const WEBHOOK_HEADERS_MAX: usize = 64;
-/// Bytes of the body of a delivery.
-pub(crate) const WEBHOOK_BODY_BYTES_MAX: usize = 1 << 20;
-/// Pause after a connection that could not be accepted.
-pub(crate) const WEBHOOK_ACCEPT_PAUSE: Duration = Duration::from_millis(100);

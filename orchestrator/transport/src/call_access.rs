@@ -5,7 +5,9 @@ use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use crate::wall_clock::{unix_ms, until};
-use escapement_access::{Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, row};
+use escapement_access::{
+    Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, PrincipalKind, row,
+};
 use escapement_keys::Keys;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -202,7 +204,10 @@ impl ConnectionAccess {
         }
         let shown = credentials(authorization, self.peer.certificate.as_deref());
         let principal = self.rules.authenticate(rules, shown, now_ms)?;
-        known.add(authorization.cloned(), &principal);
+        // Of an attempt nothing is known yet, and no policy changes what it may.
+        if principal.kind != PrincipalKind::Attempt {
+            known.add(authorization.cloned(), &principal);
+        }
         drop(known);
         if let Some(end_ms) = principal.valid_until_ms {
             self.first_end.send_if_modified(|first| {

@@ -6,6 +6,8 @@
 mod tls;
 mod token;
 
+pub use crate::token::BearerToken;
+
 mod connector;
 
 pub use connector::connect;
@@ -13,7 +15,7 @@ pub use tls::ClientTls;
 
 use crate::connector::EncryptedTo;
 use crate::tls::read;
-use crate::token::BearerToken;
+
 use escapement_process::with_causes;
 use std::fmt;
 use std::net::IpAddr;
@@ -119,10 +121,18 @@ impl Credentials {
             return Some("a token consists of visible ASCII characters".to_owned());
         }
         let has_token = !matches!(self.token, TokenSource::None);
-        let is_encrypted = uri.scheme_str() == Some("https");
-        (has_token && !is_encrypted && !self.allows_plaintext && !is_loopback(&uri)).then(|| {
+        (has_token && !self.may_show_secrets_at(&uri)).then(|| {
             format!("a token is not sent unencrypted to {address}, which other machines can read; give https://, or allow plaintext")
         })
+    }
+
+    /// True if nobody on the way to the address reads what is sent, or the program allows it.
+    pub fn may_show_secrets_to(&self, address: &str) -> bool {
+        Uri::try_from(address).is_ok_and(|uri| self.may_show_secrets_at(&uri))
+    }
+
+    fn may_show_secrets_at(&self, uri: &Uri) -> bool {
+        uri.scheme_str() == Some("https") || self.allows_plaintext || is_loopback(uri)
     }
 
     /// Checks the files as they are now, for a program that wants to know at its start.

@@ -5,11 +5,11 @@ use tonic::metadata::{Ascii, MetadataValue};
 
 /// The value of `authorization`.
 #[derive(Clone)]
-pub(crate) struct BearerToken(MetadataValue<Ascii>);
+pub struct BearerToken(MetadataValue<Ascii>);
 
 impl BearerToken {
     /// `None` if it is empty, or has anything but visible ASCII characters.
-    pub(crate) fn new(token: &str) -> Option<Self> {
+    pub fn new(token: &str) -> Option<Self> {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
@@ -18,7 +18,8 @@ impl BearerToken {
         Some(Self(value))
     }
 
-    pub(crate) fn to_metadata(&self) -> MetadataValue<Ascii> {
+    /// As it goes among the metadata of a call.
+    pub fn to_metadata(&self) -> MetadataValue<Ascii> {
         self.0.clone()
     }
 }

@@ -5,6 +5,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "bearer")]
+pub mod bearer;
 #[cfg(feature = "digest")]
 pub mod chain;
 pub mod codes;

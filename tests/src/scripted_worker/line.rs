@@ -48,8 +48,8 @@ struct Books {
 }
 
 impl Line {
-    /// Connects, with `Hello` queued before the call is made.
-    pub(super) async fn open(url: &str, hello: Hello) -> Result<Self, Fault> {
+    /// Connects, with `Hello` queued before the call is made. Shows the token, if there is one.
+    pub(super) async fn open(url: &str, hello: Hello, token: Option<&str>) -> Result<Self, Fault> {
         let books = Arc::new(Books::default());
         for item in &hello.in_flight {
             books.lock().insert(item.attempt_token.clone(), item.phase());
@@ -68,8 +68,13 @@ impl Line {
             }
         });
         let channel = Endpoint::from_shared(url.to_owned())?.connect().await?;
+        let mut call = tonic::Request::new(numbered);
+        if let Some(token) = token {
+            let value = format!("Bearer {token}").parse()?;
+            call.metadata_mut().insert("authorization", value);
+        }
         let stream = WorkerServiceClient::new(channel)
-            .session(numbered)
+            .session(call)
             .await?
             .into_inner();
         let (tx, inbound) = mpsc::channel(MESSAGES_MAX);

@@ -1,7 +1,6 @@
 //! The configuration after it was checked: a `Config` holds nothing that cannot work. Runs no handler.
 
 use crate::actions::{self, Offer};
-use crate::api_client::Orchestrator;
 use crate::handlers::{http_request, llm_chat, process_run};
 use crate::http_client::{Target, port_of};
 use crate::options::Options;
@@ -23,8 +22,8 @@ pub struct Config {
     pub hosts: AllowedHosts,
     /// The model endpoint; `None`: no models.
     pub llm: Option<LlmEndpoint>,
-    /// Where plans are executed.
-    pub orchestrator: Orchestrator,
+    /// With what the worker comes to its orchestrators.
+    pub credentials: Credentials,
     /// The program that evaluates filters and templates: the worker itself.
     pub evaluator: PathBuf,
     /// The actions to offer.
@@ -60,13 +59,13 @@ impl std::error::Error for ConfigError {}
 
 impl Config {
     /// Everything closed: no files, no programs, no hosts, no model, every other action offered.
-    pub fn closed(orchestrator: &str, evaluator: PathBuf) -> Self {
+    pub fn closed(evaluator: PathBuf) -> Self {
         Self {
             root: None,
             programs: BTreeMap::new(),
             hosts: AllowedHosts::default(),
             llm: None,
-            orchestrator: Orchestrator::new(orchestrator.to_owned(), Credentials::new()),
+            credentials: Credentials::new(),
             evaluator,
             actions: BTreeSet::new(),
         }
@@ -85,9 +84,8 @@ impl Config {
                 "--orchestrator {given:?} is no URL such as https://127.0.0.1:7400"
             )));
         }
-        let mut config = Self::closed(&options.orchestrator, evaluator);
-        let credentials = credentials(options, scheme == Some("https"))?;
-        config.orchestrator = Orchestrator::new(options.orchestrator.clone(), credentials);
+        let mut config = Self::closed(evaluator);
+        config.credentials = credentials(options, scheme == Some("https"))?;
         if let Some(path) = &options.root {
             let opened = Root::open(path).map_err(|error| {
                 wrong(format!(

@@ -13,7 +13,6 @@ pub mod config;
 pub mod actions;
 pub mod handlers;
 
-pub mod api_client;
 pub mod digest;
 pub mod eval;
 pub mod http_client;

@@ -86,7 +86,7 @@ fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
         .max_in_flight(options.max_in_flight)
         .drain_grace(Duration::from_millis(options.drain_grace_ms))
         .build_info(concat!("escapement-worker/", env!("CARGO_PKG_VERSION")))
-        .credentials(config.orchestrator.credentials().clone())
+        .credentials(config.credentials.clone())
         .on_session(move |event| announce(event, &label));
     actions::add_to(builder, config)
 }

@@ -1,6 +1,7 @@
 //! What a handler knows about the attempt that it runs. Never shows another step's output or the rest of the
 //! plan.
 
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::StepError;
 use escapement_model::limits::WARNINGS_MAX;
@@ -41,6 +42,7 @@ pub(crate) struct Facts {
     pub(crate) deadline: Duration,
     pub(crate) environment: Opaque,
     pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) caller: Caller,
 }
 
 impl StepContext {
@@ -114,6 +116,11 @@ impl StepContext {
     /// All headers, by name.
     pub fn headers(&self) -> &BTreeMap<String, String> {
         &self.shared.facts.headers
+    }
+
+    /// The way to the orchestrator that gave the attempt, in the name of this attempt: for handlers that execute plans.
+    pub fn caller(&self) -> &Caller {
+        &self.shared.facts.caller
     }
 
     /// Resolves when the attempt is not wanted any more: a limit ran out, the execution ended, or the worker

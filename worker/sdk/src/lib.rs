@@ -43,6 +43,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod action;
+mod caller;
 mod capacity;
 mod clock;
 mod context;
@@ -59,6 +60,7 @@ mod worker;
 use escapement_process::telemetry;
 
 pub use action::{Action, Effect, Risk};
+pub use caller::{AttemptAuthorization, Caller, PlanClient};
 pub use capacity::WorkerHandle;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};

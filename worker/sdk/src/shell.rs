@@ -9,6 +9,7 @@ mod connection;
 mod tasks;
 mod threads;
 
+use crate::caller::Way;
 use crate::capacity::WorkerHandle;
 use crate::clock;
 use crate::error::WorkerError;
@@ -21,6 +22,7 @@ use escapement_credentials::Credentials;
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tasks::HandlerTasks;
@@ -107,6 +109,8 @@ struct Shell {
     machine: Machine,
     tasks: HandlerTasks,
     connections: BTreeMap<OrchestratorId, Connection>,
+    /// For handlers that call the orchestrators which gave their attempts.
+    ways: BTreeMap<OrchestratorId, Arc<Way>>,
     /// Which connection is looked at first.
     turn: usize,
     on_session: SessionCallback,
@@ -121,6 +125,7 @@ impl Shell {
             credentials: worker.credentials,
             tasks: HandlerTasks::new(handlers_runtime, worker.handlers),
             connections: BTreeMap::new(),
+            ways: BTreeMap::new(),
             turn: 0,
             on_session: worker.on_session,
             handle: worker.handle,
@@ -220,8 +225,11 @@ impl Shell {
             };
             match command {
                 Command::Connect => {
+                    self.ways.retain(|id, _| self.machine.address(*id).is_some());
                     // A session that ended at once has no address any more.
                     if let Some(address) = self.machine.address(id) {
+                        let way = || Arc::new(Way::new(address.to_owned(), self.credentials.clone()));
+                        self.ways.entry(id).or_insert_with(way);
                         let connection = Connection::open(address, self.credentials.clone());
                         self.connections.insert(id, connection);
                     }
@@ -234,7 +242,8 @@ impl Shell {
                 Command::Close { reason } => self.disconnect(id, reason),
                 Command::Start(job) => {
                     let deadline = self.started_at + Duration::from_millis(job.deadline_at_ms);
-                    self.tasks.start(*job, deadline);
+                    let way = Arc::clone(self.ways.get(&id).expect("it has been connected"));
+                    self.tasks.start(*job, deadline, way);
                 }
                 Command::Cancel(token) => self.tasks.cancel(token),
                 Command::Abort(token) => self.tasks.abort(token),

@@ -1,12 +1,15 @@
 //! Contexts for testing handlers without a worker, and a worker without I/O for simulations.
 //! Not used by a worker that runs.
 
+use crate::caller::{Caller, Way};
 use crate::clock;
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
-use escapement_model::Opaque;
+use escapement_credentials::Credentials;
+use escapement_model::{AttemptToken, Opaque};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The worker as a state machine, for simulations of many of them under a virtual clock.
@@ -64,6 +67,7 @@ impl ContextBuilder {
                 deadline: clock::now() + Duration::from_secs(60),
                 environment: Opaque::default(),
                 headers: BTreeMap::new(),
+                caller: caller("http://127.0.0.1:1"),
             },
         }
     }
@@ -100,6 +104,13 @@ impl ContextBuilder {
         self
     }
 
+    /// Sets the address of the orchestrator that [`StepContext::caller`] calls, where nobody listens unless it is set.
+    #[must_use]
+    pub fn orchestrator(mut self, address: &str) -> Self {
+        self.facts.caller = caller(address);
+        self
+    }
+
     /// Sets the execution's id.
     #[must_use]
     pub fn execution_id(mut self, execution_id: impl Into<String>) -> Self {
@@ -111,6 +122,11 @@ impl ContextBuilder {
     pub fn build(self) -> StepContext {
         StepContext::new(self.facts)
     }
+}
+
+fn caller(address: &str) -> Caller {
+    let way = Way::new(address.to_owned(), Credentials::new());
+    Caller::new(Arc::new(way), AttemptToken::new([7; 16]))
 }
 
 /// Cancels the attempt, as the orchestrator would.

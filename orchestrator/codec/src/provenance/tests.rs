@@ -11,8 +11,10 @@ fn named(name: &str) -> Provenance {
             name: "billing-planner".to_owned(),
             kind: v1::accepted_by::Kind::Token as i32,
             issuer: String::new(),
+            origin: 0,
         }),
         trace_context: trace_context(Some("00-1-2-01"), Some("a=b")),
+        actions: vec!["billing.*".to_owned()],
     }
 }
 

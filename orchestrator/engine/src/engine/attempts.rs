@@ -1,7 +1,7 @@
 //! What becomes of attempts: what the fleet finds out is told to the execution, and what that says to the worker.
 
 use super::Engine;
-use crate::answer::Caller;
+use crate::answer::{AttemptHolder, AttemptStanding, Caller};
 use crate::fleet::{Attempt, Gone, Told};
 use crate::keys::SessionKey;
 use crate::worker::{AckVerdict, AttemptReport, CancelReason, RejectReason};
@@ -48,6 +48,30 @@ impl Engine {
             }
         };
         self.fleet.acknowledge(session, token, verdict);
+    }
+
+    /// What is known of an attempt. Changes nothing.
+    pub(super) fn attempt_standing(&self, token: AttemptToken) -> AttemptStanding {
+        let Some(attempt) = self.fleet.attempt(token) else {
+            return match self.fleet.verdict_on_ended(token) {
+                AckVerdict::Unknown => AttemptStanding::Unknown,
+                AckVerdict::Accepted
+                | AckVerdict::Duplicate
+                | AckVerdict::Stale
+                | AckVerdict::AlreadyEnded
+                | AckVerdict::Invalid => AttemptStanding::Ended,
+            };
+        };
+        let instance_id = self.fleet.instance_of(attempt.session());
+        let execution = self.executions.request_of(attempt.execution());
+        match execution.filter(|_| !attempt.is_over()) {
+            None => AttemptStanding::Over(instance_id),
+            Some((execution_id, request)) => AttemptStanding::UnderWay(AttemptHolder {
+                instance_id,
+                execution_id,
+                request,
+            }),
+        }
     }
 
     /// Takes outcomes that come without a session. The token is the proof.

@@ -199,6 +199,12 @@ impl Executions {
         Some(self.live.at(key).view(accept))
     }
 
+    /// The id and the request of an execution, if it is live.
+    pub(crate) fn request_of(&self, key: ExecutionKey) -> Option<(ExecutionId, Arc<Request>)> {
+        let live = self.live.find(key)?;
+        Some((live.execution_id, Arc::clone(&live.request)))
+    }
+
     /// An execution from before the restart: one that must not run any more ends, any other is to be queued.
     /// Returns true with the key of one that is.
     pub(crate) fn recover(&mut self, recovered: Recovered, turn: &Turn) -> (ExecutionKey, bool) {

@@ -36,6 +36,10 @@ impl Attempt {
         self.over.is_some()
     }
 
+    pub(crate) fn execution(&self) -> ExecutionKey {
+        self.execution
+    }
+
     pub(crate) fn session(&self) -> SessionKey {
         self.session
     }

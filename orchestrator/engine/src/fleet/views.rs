@@ -8,8 +8,17 @@ use crate::keys::{ActionKey, SessionKey};
 use crate::turn::Turn;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use escapement_model::InstanceId;
 
 impl Fleet {
+    /// The worker process of a session that has an attempt.
+    pub(crate) fn instance_of(&self, key: SessionKey) -> InstanceId {
+        let identity = self.sessions[&key].identity.as_ref();
+        identity
+            .expect("a session with an attempt has said hello")
+            .instance_id
+    }
+
     pub(crate) fn worker_views(&self, turn: &Turn) -> Vec<WorkerView> {
         self.worker_views_of(|_| true, turn)
     }

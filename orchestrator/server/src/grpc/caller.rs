@@ -1,23 +1,42 @@
 //! Who calls, as far as it decides what the call may see and what is recorded of it. Proves nobody's identity.
 
 use crate::grpc::Edge;
+use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
-use escapement_access::{Principal, PrincipalKind};
+use escapement_access::{Denial, Principal, PrincipalKind, shown_attempt};
+use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
 use escapement_codec::provenance::{Provenance, trace_context};
-use escapement_codec::store_write::namespace_of;
 use escapement_contract::Request as PlanRequest;
-use escapement_engine::Refusal;
-use escapement_model::{ExecutionId, Namespace};
+use escapement_engine::{AttemptStanding, Input, Refusal};
+use escapement_model::{AttemptToken, ExecutionId, Namespace};
 use escapement_wire::v1;
-use escapement_wire::v1::accepted_by::Kind;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
 use tonic::metadata::MetadataMap;
 
 /// Who calls. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(Arc<Principal>);
+pub(crate) struct Caller {
+    principal: Arc<Principal>,
+    /// Of the caller that shows the token of an attempt which is under way.
+    attempt: Option<Arc<Attempt>>,
+}
+
+/// An attempt that calls. It sees its execution and the children of that, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) token: AttemptToken,
+    pub(crate) execution_id: ExecutionId,
+    /// Where its execution came from.
+    pub(crate) of: Provenance,
+}
+
+/// What decides who may know of an execution.
+struct Place {
+    namespace: Namespace,
+    parent: Option<ExecutionId>,
+}
 
 /// What a plan is handed in for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,12 +54,30 @@ impl Caller {
     /// The principal that the connection put among the request's extensions.
     pub(crate) fn of(extensions: &Extensions) -> Self {
         let principal = extensions.get::<Arc<Principal>>();
-        Self(Arc::clone(principal.unwrap_or(&EVERYBODY)))
+        Self {
+            principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
+            attempt: None,
+        }
+    }
+
+    /// The attempt that calls, if one does.
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.attempt.as_deref()
+    }
+
+    /// Refuses an attempt that hands in what is no child of its own execution.
+    pub(crate) fn check_parent(&self, parent: Option<&str>) -> Result<(), Rejection> {
+        let is_own =
+            |attempt: &Arc<Attempt>| parent.and_then(|id| id.parse().ok()) == Some(attempt.execution_id);
+        match self.attempt.as_ref().is_none_or(is_own) {
+            true => Ok(()),
+            false => Err(Rejection::Denied(Denial::ParentNotPermitted)),
+        }
     }
 
     /// What was verified of the caller, and what it may.
     pub(crate) fn principal(&self) -> &Arc<Principal> {
-        &self.0
+        &self.principal
     }
 
     /// Holds the actions of a plan against what the caller may name in the namespace.
@@ -53,12 +90,14 @@ impl Caller {
         plan: Option<&v1::Plan>,
         handed: Handed,
     ) -> Result<(), Rejection> {
-        if handed == Handed::ToLookAt && !self.0.is_held_to_actions(namespace) {
+        if handed == Handed::ToLookAt && !self.principal.is_held_to_actions(namespace) {
             return Ok(());
         }
         let steps = plan.into_iter().flat_map(|plan| &plan.steps);
         let actions = steps.map(|step| step.action.as_str());
-        self.0.check_plan(namespace, actions).map_err(Rejection::Denied)
+        self.principal
+            .check_plan(namespace, actions)
+            .map_err(Rejection::Denied)
     }
 
     /// The namespace that a request is for.
@@ -67,12 +106,12 @@ impl Caller {
     /// If the name is none, or the caller has no business there.
     pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
         well_named(requested)?;
-        self.0.namespace(requested).map_err(Rejection::Denied)
+        self.principal.namespace(requested).map_err(Rejection::Denied)
     }
 
     /// True if the caller may know of what lies in the namespace.
     pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
-        self.0.sees(namespace)
+        self.principal.sees(namespace)
     }
 
     /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
@@ -83,7 +122,7 @@ impl Caller {
         if !requested.is_empty() {
             return Ok(Some(vec![self.namespace(requested)?]));
         }
-        let visible = self.0.visible();
+        let visible = self.principal.visible();
         Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
     }
 
@@ -91,25 +130,11 @@ impl Caller {
     pub(crate) fn provenance(&self, namespace: Namespace, metadata: &MetadataMap) -> Provenance {
         let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
         Provenance {
+            accepted_by: accepted_by(&self.principal, self.attempt().map(|attempt| &attempt.of)),
+            actions: recorded_actions(&self.principal, &namespace),
             namespace,
-            accepted_by: self.accepted_by(),
             trace_context: trace_context(text("traceparent"), text("tracestate")),
         }
-    }
-
-    fn accepted_by(&self) -> Option<v1::AcceptedBy> {
-        let kind = match self.0.kind {
-            PrincipalKind::Anonymous => return None,
-            PrincipalKind::Token => Kind::Token,
-            PrincipalKind::Jwt => Kind::Jwt,
-            PrincipalKind::Certificate => Kind::Certificate,
-            PrincipalKind::Attempt => Kind::Attempt,
-        };
-        Some(v1::AcceptedBy {
-            name: self.0.name.to_string(),
-            kind: kind as i32,
-            issuer: self.0.issuer.to_string(),
-        })
     }
 }
 
@@ -125,6 +150,43 @@ fn well_named(requested: &str) -> Result<(), Rejection> {
 }
 
 impl Edge {
+    /// Who calls. The token of an attempt is held against those that are under way.
+    ///
+    /// # Errors
+    /// That the attempt is over, or was never there.
+    pub(crate) async fn caller(
+        &self,
+        extensions: &Extensions,
+        metadata: &MetadataMap,
+    ) -> Result<Caller, tonic::Status> {
+        let caller = Caller::of(extensions);
+        if caller.principal.kind != PrincipalKind::Attempt {
+            return Ok(caller);
+        }
+        let authorization = metadata.get_all("authorization").into_iter();
+        let shown = shown_attempt(authorization.map(|value| value.as_bytes()));
+        let token = shown.ok_or(Rejection::Denied(Denial::CredentialsInvalid))?;
+        let tokens = vec![token];
+        let find = |caller| Input::FindAttempts { caller, tokens };
+        let denial = match self.engine.call(Lane::Reads, find).await?.pop() {
+            Some(AttemptStanding::UnderWay(holder)) => {
+                let of = Provenance::known(holder.request.provenance());
+                let execution_id = holder.execution_id;
+                return Ok(Caller {
+                    principal: Arc::new(of_attempt(&of)),
+                    attempt: Some(Arc::new(Attempt {
+                        token,
+                        execution_id,
+                        of,
+                    })),
+                });
+            }
+            Some(AttemptStanding::Over(_) | AttemptStanding::Ended) => Denial::CredentialsExpired,
+            Some(AttemptStanding::Unknown) | None => Denial::CredentialsInvalid,
+        };
+        Err(Rejection::Denied(denial).into())
+    }
+
     /// Refuses an execution that the caller may not know of, in the words for one that was never accepted.
     ///
     /// An execution never changes its namespace, so what was seen once may be asked for afterwards. What was removed belongs to
@@ -157,7 +219,7 @@ impl Edge {
     ) -> Result<Namespace, tonic::Status> {
         // Whether it is an id at all is for the contract to say.
         let of_parent = match parent.and_then(|parent| parent.parse().ok()) {
-            Some(parent) => self.namespace_of_execution(parent).await?,
+            Some(parent) => self.place_of(parent).await?.map(|place| place.namespace),
             None => None,
         };
         let namespace = match (requested, &of_parent) {
@@ -180,21 +242,26 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<bool, tonic::Status> {
-        if caller.0.sees_all() {
+        if caller.principal.sees_all() {
             return Ok(true);
         }
-        let namespace = self.namespace_of_execution(execution_id).await?;
-        Ok(namespace.is_some_and(|namespace| caller.sees(&namespace)))
+        let place = self.place_of(execution_id).await?;
+        Ok(place.is_some_and(|place| match caller.attempt() {
+            Some(Attempt {
+                execution_id: own, ..
+            }) => execution_id == *own || place.parent == Some(*own),
+            None => caller.sees(&place.namespace),
+        }))
     }
 
-    async fn namespace_of_execution(
-        &self,
-        execution_id: ExecutionId,
-    ) -> Result<Option<Namespace>, tonic::Status> {
+    async fn place_of(&self, execution_id: ExecutionId) -> Result<Option<Place>, tonic::Status> {
         if let Some(view) = self.live(execution_id).await? {
-            return Ok(Some(namespace_of(&view.request)));
+            return Ok(Some(Place {
+                namespace: Provenance::known(view.request.provenance()).namespace,
+                parent: view.request.parent_execution_id(),
+            }));
         }
-        Ok(self.stored_namespace(execution_id).await?)
+        Ok(self.stored_place(execution_id).await?)
     }
 
     /// The namespace of an execution by the store alone; `None` if it is not there.
@@ -202,9 +269,17 @@ impl Edge {
         &self,
         execution_id: ExecutionId,
     ) -> Result<Option<Namespace>, Rejection> {
+        let place = self.stored_place(execution_id).await?;
+        Ok(place.map(|place| place.namespace))
+    }
+
+    async fn stored_place(&self, execution_id: ExecutionId) -> Result<Option<Place>, Rejection> {
         let read = self.readers.read(ReadClass::Submission, move |reader| {
             let stored = reader.execution_or_ending(execution_id)?;
-            Ok(stored.map(|stored| stored.summary.namespace))
+            Ok(stored.map(|stored| Place {
+                namespace: stored.summary.namespace,
+                parent: stored.summary.parent_execution_id,
+            }))
         });
         read.await
     }

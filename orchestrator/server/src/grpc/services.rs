@@ -111,7 +111,8 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
         )
         .add_service(fleet(edge))
         .add_service(
-            AccessServer::new(Access).max_decoding_message_size(message_bytes_max(CallClass::Controls)),
+            AccessServer::new(Access::new(edge.clone()))
+                .max_decoding_message_size(message_bytes_max(CallClass::Controls)),
         )
         .add_service(
             WorkerServer::new(Sessions::new(edge.clone()))

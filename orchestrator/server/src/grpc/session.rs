@@ -54,7 +54,9 @@ impl WorkerService for Sessions {
         &self,
         request: Request<v1::ReportOutcomesRequest>,
     ) -> Result<Response<v1::ReportOutcomesResponse>, Status> {
-        let answer = reports::report_outcomes(&self.edge, request.into_inner()).await?;
+        let (metadata, extensions, request) = request.into_parts();
+        let caller = self.edge.caller(&extensions, &metadata).await?;
+        let answer = reports::report_outcomes(&self.edge, request, &caller).await?;
         Ok(Response::new(answer))
     }
 

@@ -121,11 +121,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     }
     let request = document::request(plan, &input, &context)?;
     let own_id = !(input.execution_id.is_some() && context.attempt() == 1);
-    let result = until_cancelled(
-        &context,
-        call::settle(&config.orchestrator, request, own_id, &context),
-    )
-    .await?;
+    let result = until_cancelled(&context, call::settle(request, own_id, &context)).await?;
     verdict::judge(&result, &context)?;
     let document = verdict::to_json(&result)?;
     let Some(path) = &input.output_file else {

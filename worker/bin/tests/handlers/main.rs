@@ -38,7 +38,7 @@ use tempfile::TempDir;
 
 /// A configuration with everything closed.
 fn closed() -> Config {
-    Config::closed("http://127.0.0.1:9", PathBuf::from(env!("CARGO_BIN_EXE_worker")))
+    Config::closed(PathBuf::from(env!("CARGO_BIN_EXE_worker")))
 }
 
 /// A configuration that sees the files of a fresh directory.

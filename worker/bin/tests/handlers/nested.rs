@@ -13,8 +13,6 @@ use escapement_wire::v1::{
     SimulatePlanResponse, SubmitPlanRequest, SubmitPlanResponse, ValidatePlanRequest, ValidatePlanResponse,
     WaitExecutionRequest, WaitExecutionResponse, WatchExecutionRequest, WatchExecutionResponse,
 };
-use escapement_worker::api_client::Orchestrator;
-use escapement_worker::config::Config;
 use escapement_worker::handlers::execute_plan::{Output, run};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -35,8 +33,14 @@ struct Script {
     waited: Vec<String>,
 }
 
-#[derive(Clone, Default)]
-struct Service(Arc<Mutex<Script>>);
+#[derive(Clone)]
+struct Service(Arc<Mutex<Script>>, Arc<std::net::TcpListener>);
+
+impl Default for Service {
+    fn default() -> Self {
+        Self::new([], [])
+    }
+}
 
 type Answer<T> = Result<Response<T>, Status>;
 type Items<T> = Pin<Box<dyn tonic::codegen::tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
@@ -110,24 +114,29 @@ impl Service {
             waits: waits.into_iter().collect(),
             ..Script::default()
         };
-        Self(Arc::new(Mutex::new(script)))
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(Arc::new(Mutex::new(script)), Arc::new(listener))
     }
 
-    /// Serves until the test ends; gives the configuration of a worker that knows it.
-    async fn serve(&self, config: Config) -> Arc<Config> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+    /// The attempt that asks it.
+    fn parent(&self) -> StepContext {
+        ContextBuilder::new("execute_plan")
+            .environment(&json!({ "project": "x" }))
+            .orchestrator(&format!("http://{}", self.1.local_addr().unwrap()))
+            .build()
+    }
+
+    /// Serves until the test ends.
+    fn serve(&self) {
+        let listener = TcpListener::from_std(self.1.try_clone().unwrap()).unwrap();
         let server = Server::builder().add_service(PlanExecutionServiceServer::new(self.clone()));
         tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-        Arc::new(Config {
-            orchestrator: Orchestrator::new(address, escapement_sdk::Credentials::new()),
-            ..config
-        })
     }
 
     async fn run(&self, payload: Value, context: &StepContext) -> Result<Output, StepError> {
-        let config = self.serve(closed()).await;
-        run(input(payload), context.clone(), config).await
+        self.serve();
+        run(input(payload), context.clone(), Arc::new(closed())).await
     }
 }
 
@@ -153,16 +162,10 @@ fn plan() -> Value {
     })
 }
 
-fn parent() -> StepContext {
-    ContextBuilder::new("execute_plan")
-        .environment(&json!({ "project": "x" }))
-        .build()
-}
-
 #[tokio::test]
 async fn a_child_s_result_is_the_output_in_the_contract_s_spelling() {
     let service = Service::new([Ok(())], [Ok(None), Ok(Some(result(PlanStatus::Success)))]);
-    let context = parent();
+    let context = service.parent();
     let output = service.run(json!({ "plan": plan() }), &context).await.unwrap();
     let output = serde_json::to_value(output).unwrap();
     assert_eq!(
@@ -181,7 +184,10 @@ async fn an_orchestrator_that_is_away_for_a_while_is_asked_again_with_the_same_r
     let away = || Err(Status::unavailable("restarting"));
     let success = Ok(Some(result(PlanStatus::Success)));
     let service = Service::new([away(), Ok(())], [Err(Status::unavailable("gone")), success]);
-    service.run(json!({ "plan": plan() }), &parent()).await.unwrap();
+    service
+        .run(json!({ "plan": plan() }), &service.parent())
+        .await
+        .unwrap();
     let script = service.0.lock().unwrap();
     assert_eq!(script.submitted.len(), 2);
     assert_eq!(script.submitted[0], script.submitted[1]);
@@ -194,7 +200,10 @@ async fn a_repeated_attempt_attaches_to_the_child_that_is_there() {
         Status::failed_precondition("plan id used"),
     ] {
         let service = Service::new([Err(status)], [Ok(Some(result(PlanStatus::Success)))]);
-        service.run(json!({ "plan": plan() }), &parent()).await.unwrap();
+        service
+            .run(json!({ "plan": plan() }), &service.parent())
+            .await
+            .unwrap();
     }
 }
 
@@ -205,7 +214,7 @@ async fn ids_that_belong_to_somebody_else_are_refused_for_good() {
         [Err(Status::not_found("no"))],
     );
     let error = service
-        .run(json!({ "plan": plan() }), &parent())
+        .run(json!({ "plan": plan() }), &service.parent())
         .await
         .unwrap_err();
     assert_eq!(kind(&error), "CHILD_REJECTED fatal");
@@ -214,7 +223,7 @@ async fn ids_that_belong_to_somebody_else_are_refused_for_good() {
     let service = Service::new([Err(Status::already_exists("taken"))], []);
     let payload = json!({ "plan": plan(), "execution_id": "0b6a1b52-2f0e-4c0e-9d3e-5a1d6d1f7a09" });
     assert_eq!(
-        service.run(payload, &parent()).await.unwrap_err().code(),
+        service.run(payload, &service.parent()).await.unwrap_err().code(),
         "CHILD_REJECTED"
     );
 }
@@ -223,7 +232,7 @@ async fn ids_that_belong_to_somebody_else_are_refused_for_good() {
 async fn a_plan_that_breaks_a_rule_is_an_invalid_payload() {
     let service = Service::new([Err(Status::invalid_argument("no steps"))], []);
     let error = service
-        .run(json!({ "plan": plan() }), &parent())
+        .run(json!({ "plan": plan() }), &service.parent())
         .await
         .unwrap_err();
     assert_eq!(error.code(), "INVALID_PAYLOAD");
@@ -232,21 +241,24 @@ async fn a_plan_that_breaks_a_rule_is_an_invalid_payload() {
         json!({ "plan": { "steps": 1 } }),
         json!({ "plan": {}, "plan_file": "x" }),
     ] {
-        let error = Service::default().run(payload, &parent()).await.unwrap_err();
+        let error = Service::default()
+            .run(payload, &service.parent())
+            .await
+            .unwrap_err();
         assert_eq!(error.code(), "INVALID_PAYLOAD");
     }
 }
 
 #[tokio::test]
 async fn a_partial_child_warns_and_a_failed_child_fails() {
-    let context = parent();
     let service = Service::new([Ok(())], [Ok(Some(result(PlanStatus::Partial)))]);
+    let context = service.parent();
     service.run(json!({ "plan": plan() }), &context).await.unwrap();
     assert_eq!(take_warnings(&context)[0].code(), "CHILD_PARTIAL");
 
     let service = Service::new([Ok(())], [Ok(Some(result(PlanStatus::Failure)))]);
     let error = service
-        .run(json!({ "plan": plan() }), &context)
+        .run(json!({ "plan": plan() }), &service.parent())
         .await
         .unwrap_err();
     assert_eq!(kind(&error), "CHILD_FAILED");
@@ -255,7 +267,7 @@ async fn a_partial_child_warns_and_a_failed_child_fails() {
 
 #[tokio::test]
 async fn an_orchestrator_that_stays_away_ends_the_step_within_its_time() {
-    // The address of `closed` has no server.
+    // Nobody listens at the address of the context.
     let context = context_with(Duration::from_millis(300));
     let error = run(input(json!({ "plan": plan() })), context, Arc::new(closed()))
         .await
@@ -268,9 +280,14 @@ async fn files_carry_the_plan_in_and_the_result_out() {
     let (config, directory) = with_root();
     std::fs::write(directory.path().join("plan.json"), plan().to_string()).unwrap();
     let service = Service::new([Ok(())], [Ok(Some(result(PlanStatus::Success)))]);
-    let config = service.serve(config).await;
+    service.serve();
     let payload = json!({ "plan_file": "plan.json", "output_file": "out/result.json" });
-    let output = serde_json::to_value(run(input(payload), parent(), config).await.unwrap()).unwrap();
+    let output = serde_json::to_value(
+        run(input(payload), service.parent(), Arc::new(config))
+            .await
+            .unwrap(),
+    )
+    .unwrap();
     assert_eq!(
         (&output["status"], &output["steps_executed"]),
         (&json!("success"), &json!(1))

@@ -1,6 +1,7 @@
 //! Handler tasks: as tasks on the runtime of the caller, or on threads of their own if they block.
 //! Knows no limit: it cancels and aborts on command.
 
+use crate::caller::{Caller, Way};
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
 use crate::handler::{Handler, HandlerFn, HandlerResult};
@@ -11,6 +12,7 @@ use serde_json::json;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -58,7 +60,7 @@ impl HandlerTasks {
         self.running.is_empty()
     }
 
-    pub(super) fn start(&mut self, job: TaskStart, deadline: Duration) {
+    pub(super) fn start(&mut self, job: TaskStart, deadline: Duration, way: Arc<Way>) {
         let assignment = job.assignment;
         let handler = self
             .handlers
@@ -73,6 +75,7 @@ impl HandlerTasks {
             deadline,
             environment: assignment.environment.unwrap_or_default(),
             headers: assignment.headers,
+            caller: Caller::new(way, job.token),
         });
         debug!(
             action = context.action(),

@@ -43,7 +43,10 @@ fn submission(n: u8, namespace: &str) -> v1::SubmitPlanRequest {
 
 #[test]
 fn a_caller_with_one_namespace_need_not_name_it_and_no_other_is_its() {
-    let caller = Caller(submitter_of(&["billing"]));
+    let caller = Caller {
+        principal: submitter_of(&["billing"]),
+        attempt: None,
+    };
     assert_eq!(caller.namespace("").unwrap(), name("billing"));
     assert_eq!(caller.listed("").unwrap(), Some(vec![name("billing")]));
     assert!(matches!(caller.namespace("agents"), Err(Rejection::Denied(_))));
@@ -75,7 +78,7 @@ async fn what_lies_in_another_namespace_is_not_found_and_not_named() {
     let seen = plans.get_execution(by(&billing, question())).await.unwrap();
     let seen = seen.into_inner().execution.unwrap();
     assert_eq!(seen.namespace, "billing");
-    assert_eq!(seen.accepted_by.unwrap().kind(), Kind::Token);
+    assert_eq!(seen.accepted_by.unwrap().kind(), v1::accepted_by::Kind::Token);
     let unseen = plans.get_execution(by(&agents, question())).await.unwrap_err();
     assert_eq!(
         (unseen.code(), reason(&unseen)),

@@ -35,7 +35,7 @@ impl Plans {
     /// The execution that a request is about, if the caller may know of it. Every lookup by an execution id comes through here.
     async fn visible<T>(&self, request: &Request<T>, id: impl Fn(&T) -> &str) -> Result<ExecutionId, Status> {
         let execution_id = execution_id(id(request.get_ref()))?;
-        let caller = Caller::of(request.extensions());
+        let caller = self.edge.caller(request.extensions(), request.metadata()).await?;
         self.edge.require_visible(&caller, execution_id).await?;
         Ok(execution_id)
     }
@@ -48,7 +48,8 @@ impl PlanExecutionService for Plans {
         request: Request<v1::ExecutePlanRequest>,
     ) -> Result<Response<v1::ExecutePlanResponse>, Status> {
         let (metadata, extensions, request) = request.into_parts();
-        self.execute(request, &metadata, &Caller::of(&extensions)).await
+        let caller = self.edge.caller(&extensions, &metadata).await?;
+        self.execute(request, &metadata, &caller).await
     }
 
     async fn submit_plan(
@@ -56,14 +57,17 @@ impl PlanExecutionService for Plans {
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let (metadata, extensions, request) = request.into_parts();
-        self.submit(request, &metadata, &Caller::of(&extensions)).await
+        let caller = self.edge.caller(&extensions, &metadata).await?;
+        self.submit(request, &metadata, &caller).await
     }
 
     async fn validate_plan(
         &self,
         request: Request<v1::ValidatePlanRequest>,
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
-        looked_at(&request, |request| (&request.namespace, request.plan.as_ref()))?;
+        let caller = self.edge.caller(request.extensions(), request.metadata()).await?;
+        let message = request.get_ref();
+        looked_at(&caller, &message.namespace, message.plan.as_ref())?;
         self.validate(request.into_inner()).await
     }
 
@@ -182,18 +186,18 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::SimulatePlanRequest>,
     ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
-        looked_at(&request, |request| (&request.namespace, request.plan.as_ref()))?;
+        let message = request.get_ref();
+        looked_at(
+            &Caller::of(request.extensions()),
+            &message.namespace,
+            message.plan.as_ref(),
+        )?;
         self.edge.simulate_plan(request.into_inner()).await
     }
 }
 
 /// Refuses a plan to look at whose namespace or actions are not the caller's.
-fn looked_at<R>(
-    request: &Request<R>,
-    asked: impl Fn(&R) -> (&str, Option<&v1::Plan>),
-) -> Result<(), Rejection> {
-    let caller = Caller::of(request.extensions());
-    let (namespace, plan) = asked(request.get_ref());
+fn looked_at(caller: &Caller, namespace: &str, plan: Option<&v1::Plan>) -> Result<(), Rejection> {
     let namespace = caller.namespace(namespace)?;
     caller.check_plan(&namespace, plan, Handed::ToLookAt)
 }

@@ -1,7 +1,6 @@
 //! Submits a child and waits for its result over any number of broken calls. Does not judge the result.
 
 use super::super::invalid;
-use crate::api_client::Orchestrator;
 use crate::limits::CHILD_WAIT_MS;
 use escapement_sdk::{StepContext, StepError};
 use escapement_wire::v1::{PlanResult, SubmitPlanRequest, WaitExecutionRequest};
@@ -15,23 +14,20 @@ use tonic_types::StatusExt;
 /// `own_id` says that the execution id follows from the parent's attempt,
 /// so whatever has it is this attempt's child.
 pub(super) async fn settle(
-    orchestrator: &Orchestrator,
     request: SubmitPlanRequest,
     own_id: bool,
     context: &StepContext,
 ) -> Result<PlanResult, StepError> {
     let execution_id = request.execution_id.clone().unwrap_or_default();
-    let submitted = submit(orchestrator, request, context).await;
+    let submitted = submit(request, context).await;
     match submitted {
-        Ok(()) => wait(orchestrator, &execution_id, context)
+        Ok(()) => wait(&execution_id, context)
             .await?
             .map_err(|status| refused(&status)),
         // Sent before by this very attempt, whose worker has been lost since:
         // the times in it differ, the child is ours.
         Err(Ended::Refused(status)) if own_id && is_in_use(&status) => {
-            wait(orchestrator, &execution_id, context)
-                .await?
-                .map_err(|_| refused(&status))
+            wait(&execution_id, context).await?.map_err(|_| refused(&status))
         }
         Err(Ended::Refused(status)) => Err(refused(&status)),
         Err(Ended::TimeUp(status)) => Err(unavailable(&status)),
@@ -46,15 +42,12 @@ enum Ended {
     TimeUp(Status),
 }
 
-async fn submit(
-    orchestrator: &Orchestrator,
-    request: SubmitPlanRequest,
-    context: &StepContext,
-) -> Result<(), Ended> {
+async fn submit(request: SubmitPlanRequest, context: &StepContext) -> Result<(), Ended> {
     let mut pause = PAUSE_MIN;
     loop {
-        let mut client = orchestrator
-            .client()
+        let mut client = context
+            .caller()
+            .plans()
             .map_err(|error| Ended::Refused(not_connected(&error)))?;
         match client.submit_plan(request.clone()).await {
             Ok(_) => return Ok(()),
@@ -65,14 +58,10 @@ async fn submit(
 }
 
 /// The outer error ends the step; the inner one is an answer of the orchestrator.
-async fn wait(
-    orchestrator: &Orchestrator,
-    execution_id: &str,
-    context: &StepContext,
-) -> Result<Result<PlanResult, Status>, StepError> {
+async fn wait(execution_id: &str, context: &StepContext) -> Result<Result<PlanResult, Status>, StepError> {
     let mut pause = PAUSE_MIN;
     loop {
-        let client = orchestrator.waiting_client(execution_id);
+        let client = context.caller().waiting_plans(execution_id);
         let mut client = client.map_err(|error| refused(&not_connected(&error)))?;
         let request = WaitExecutionRequest {
             execution_id: execution_id.to_owned(),

@@ -14,7 +14,7 @@ use escapement_codec::request as convert;
 use escapement_codec::store_write::namespace_of;
 use escapement_contract::{Request as PlanRequest, validate_request};
 use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
-use escapement_model::{ExecutionId, Namespace, limits};
+use escapement_model::{ExecutionId, Namespace};
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::{Budgeted, with_room};
 use escapement_wire::v1;
@@ -108,6 +108,7 @@ impl Plans {
         caller: &Caller,
     ) -> Result<HandIn, Status> {
         let parent = request.parent_execution_id.as_deref();
+        caller.check_parent(parent)?;
         let asked = self
             .edge
             .namespace_asked(caller, &request.namespace, parent)
@@ -115,7 +116,9 @@ impl Plans {
         caller.check_plan(&asked, request.plan.as_ref(), Handed::ToRun)?;
         let provenance = caller.provenance(asked, metadata);
         let room = self.edge.reserve_submission(&request)?;
-        add_trace(&mut request, metadata);
+        convert::add_trace(&mut request, |key| {
+            metadata.get(key).and_then(|value| value.to_str().ok())
+        });
         let draft = convert::request_draft(request);
         let request =
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
@@ -177,26 +180,5 @@ impl HandIn {
             fresh_id: self.fresh_id,
             until_decided: self.until_decided,
         })
-    }
-}
-
-/// Carries the caller's trace on to the workers, if the request does not do so itself.
-///
-/// The correlation context counts for "the same request", and a repeat has another span: so only requests without an
-/// execution id of their own, which nobody repeats by id, take the trace from the metadata.
-pub(super) fn add_trace(request: &mut v1::SubmitPlanRequest, metadata: &MetadataMap) {
-    if request.execution_id.is_some() {
-        return;
-    }
-    let context = &mut request.correlation_context;
-    for key in ["traceparent", "tracestate"] {
-        let Some(value) = metadata.get(key).and_then(|value| value.to_str().ok()) else {
-            continue;
-        };
-        let has_room = context.len() < limits::CORRELATION_ENTRIES_MAX
-            && value.len() <= limits::CORRELATION_VALUE_CHARS_MAX;
-        if has_room && !context.contains_key(key) {
-            context.insert(key.to_owned(), value.to_owned());
-        }
     }
 }

@@ -1,18 +1,32 @@
-//! Connections to the orchestrator's API for callers.
-//! Makes them when they are needed first; decides nothing about answers.
+//! The way from a handler to the API of the orchestrator that its attempt came from.
+//! Makes connections when they are needed first; decides nothing about answers.
 
-use escapement_sdk::Credentials;
+use escapement_credentials::{BearerToken, Credentials};
+
+use escapement_model::{AttemptToken, bearer};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-/// The orchestrator at one address.
+/// Calls the orchestrator in the name of one attempt: it hands in plans as children of the attempt's execution, which they must name as
+/// `parent_execution_id`, and reads that execution and these children. Nothing else is permitted, and nothing at all after the end of the
+/// attempt. Cheap to clone.
+///
+/// It trusts what the worker trusts and shows the attempt's own token in place of the worker's. Where everybody on the way could read
+/// that, which is plaintext to another machine, it shows none, unless [`Credentials::allow_plaintext`] says so.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    way: Arc<Way>,
+    bearer: Option<BearerToken>,
+}
+
+/// The connections to one orchestrator, for all handlers.
 #[derive(Debug)]
-pub struct Orchestrator {
+pub(crate) struct Way {
     address: String,
     credentials: Credentials,
     channels: Mutex<Option<Channels>>,
@@ -25,48 +39,44 @@ struct Channels {
     made_at: Instant,
 }
 
-/// The client of the plan service.
-pub type PlanClient = PlanExecutionServiceClient<InterceptedService<Channel, Authorization>>;
+/// A client of `PlanExecutionService` that shows the token of an attempt.
+pub type PlanClient = PlanExecutionServiceClient<InterceptedService<Channel, AttemptAuthorization>>;
 
-/// Puts the token of the worker into every call.
+/// Puts the token of an attempt into every call.
 #[derive(Clone, Debug)]
-pub struct Authorization(Credentials);
+pub struct AttemptAuthorization(Option<BearerToken>);
 
-impl Interceptor for Authorization {
+impl Interceptor for AttemptAuthorization {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        // A token file that is being replaced is there again soon.
-        self.0
-            .authorize(request.metadata_mut())
-            .map_err(Status::unavailable)?;
+        if let Some(bearer) = &self.0 {
+            request
+                .metadata_mut()
+                .insert("authorization", bearer.to_metadata());
+        }
         Ok(request)
     }
 }
 
-impl Orchestrator {
-    /// Names the address; connects nothing yet.
-    pub fn new(address: String, credentials: Credentials) -> Self {
+impl Caller {
+    pub(crate) fn new(way: Arc<Way>, token: AttemptToken) -> Self {
+        let is_safe = way.credentials.may_show_secrets_to(&way.address);
+        let bearer = is_safe.then(|| BearerToken::new(&bearer::of_attempt(token)));
         Self {
-            address,
-            credentials,
-            channels: Mutex::new(None),
+            way,
+            bearer: bearer.flatten(),
         }
     }
 
-    /// The address.
+    /// The orchestrator that gave the attempt, such as `http://127.0.0.1:7400`.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.way.address
     }
 
-    /// With what the worker comes to it.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
-    }
-
-    /// A client for calls that are short.
+    /// A client for calls that are short. Use it inside of a tokio runtime, as handlers are.
     ///
     /// # Errors
-    /// Why there is no connection: the address is no URL, or a file cannot be used.
-    pub fn client(&self) -> Result<PlanClient, String> {
+    /// Why there is no connection: a file of the worker's credentials cannot be used.
+    pub fn plans(&self) -> Result<PlanClient, String> {
         self.client_at(0)
     }
 
@@ -74,8 +84,8 @@ impl Orchestrator {
     /// on one connection, and a waiting call must not keep a short one from being sent.
     ///
     /// # Errors
-    /// As [`Orchestrator::client`].
-    pub fn waiting_client(&self, key: &str) -> Result<PlanClient, String> {
+    /// As [`Caller::plans`].
+    pub fn waiting_plans(&self, key: &str) -> Result<PlanClient, String> {
         let sum = key.bytes().fold(0_usize, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(usize::from(byte))
         });
@@ -83,12 +93,23 @@ impl Orchestrator {
     }
 
     fn client_at(&self, index: usize) -> Result<PlanClient, String> {
-        let channel = self.channel_at(index)?;
-        let authorization = Authorization(self.credentials.clone());
+        let channel = self.way.channel_at(index)?;
+        let authorization = AttemptAuthorization(self.bearer.clone());
         Ok(
             PlanExecutionServiceClient::with_interceptor(channel, authorization)
                 .max_decoding_message_size(ANSWER_BYTES_MAX),
         )
+    }
+}
+
+impl Way {
+    /// Names the address; connects nothing yet.
+    pub(crate) fn new(address: String, credentials: Credentials) -> Self {
+        Self {
+            address,
+            credentials,
+            channels: Mutex::new(None),
+        }
     }
 
     /// A channel keeps what its files held, so new ones are made from time to time. Calls on the old ones end in peace.

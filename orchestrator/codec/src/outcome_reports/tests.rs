@@ -14,7 +14,7 @@ fn item(token: &'static [u8]) -> v1::AttemptOutcome {
 fn answers_stand_in_the_order_of_the_items_with_the_unreadable_among_them() {
     const A: &[u8] = &[1; 16];
     const B: &[u8] = &[2; 16];
-    let report = Report::read(vec![
+    let mut report = OutcomeReports::read(vec![
         item(b"short"),
         item(A),
         item(b""),
@@ -22,15 +22,13 @@ fn answers_stand_in_the_order_of_the_items_with_the_unreadable_among_them() {
         item(A),
         item(&[3; 17]),
     ]);
-    let asked: Vec<AttemptToken> = report.readable.iter().map(|(token, _)| *token).collect();
     let (a, b) = (AttemptToken::new([1; 16]), AttemptToken::new([2; 16]));
-    assert_eq!(asked, [a, b, a]);
-    let verdicts = vec![
-        (a, AckVerdict::Accepted),
-        (b, AckVerdict::Stale),
-        (a, AckVerdict::Duplicate),
-    ];
-    let answer = answer(report.tokens, verdicts);
+    assert_eq!(report.asked(), [a, b, a]);
+    // The second one is not its caller's.
+    report.retain(&[true, false, true]);
+    let (asked, answers) = report.ask();
+    assert_eq!(asked.len(), 2);
+    let answer = answers.with(vec![(a, AckVerdict::Accepted), (a, AckVerdict::Duplicate)]);
     let got: Vec<(&[u8], Verdict)> = answer
         .items
         .iter()
@@ -40,7 +38,7 @@ fn answers_stand_in_the_order_of_the_items_with_the_unreadable_among_them() {
         (b"short", Verdict::Unknown),
         (A, Verdict::Accepted),
         (b"", Verdict::Unknown),
-        (B, Verdict::Stale),
+        (B, Verdict::Unknown),
         (A, Verdict::Duplicate),
         (&[3; 17], Verdict::Unknown),
     ];

@@ -1,13 +1,14 @@
 //! The listener of webhooks: HTTP/1.1, one POST for each delivery, everything bounded. Believes none: triggers do that.
 
+use crate::triggers::{Delivered, Delivery, Triggers};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
-use escapement_runs_api::{Delivered, Delivery, Triggers};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,13 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use crate::limits::{
-    WEBHOOK_ACCEPT_PAUSE, WEBHOOK_BODY_BYTES_MAX, WEBHOOK_CONNECTION_TIME, WEBHOOK_CONNECTIONS_MAX,
-    WEBHOOK_HEADER_BYTES_MAX, WEBHOOK_HEADER_TIME, WEBHOOK_HEADERS_MAX,
-};
-
 /// Accepts deliveries until the process drains.
-pub(crate) async fn serve(listener: TcpListener, triggers: Triggers, mut closing: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, triggers: Triggers, mut closing: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(WEBHOOK_CONNECTIONS_MAX));
     loop {
         let place = Arc::clone(&places).acquire_owned().await;
@@ -157,3 +153,18 @@ fn list(items: &[Value]) -> ListBuilder {
         Value::Object(fields) => list.object(encoded(fields).as_encoded()),
     })
 }
+
+/// Connections of the listener of webhooks at a time; further ones wait to be accepted.
+const WEBHOOK_CONNECTIONS_MAX: usize = 256;
+/// How long one of them has for its head.
+const WEBHOOK_HEADER_TIME: Duration = Duration::from_secs(5);
+/// How long one of them lasts, its answer included.
+const WEBHOOK_CONNECTION_TIME: Duration = Duration::from_secs(40);
+/// Bytes of what is read ahead of one of them, the head included.
+const WEBHOOK_HEADER_BYTES_MAX: usize = 16 << 10;
+/// Fields of a head.
+const WEBHOOK_HEADERS_MAX: usize = 64;
+/// Bytes of the body of a delivery.
+const WEBHOOK_BODY_BYTES_MAX: usize = 1 << 20;
+/// Pause after a connection that could not be accepted.
+const WEBHOOK_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
