@@ -1,7 +1,9 @@
 """How the worker in Python comes to its orchestrators: encrypted or not, and what it shows. Opens no connection."""
 
+import base64
 import ipaddress
 import os
+import zlib
 from urllib.parse import urlsplit
 
 import grpc
@@ -47,10 +49,31 @@ class Credentials:
             options = [*options, ("grpc.ssl_target_name_override", self.server_name)]
         return grpc.aio.secure_channel(address, shown, options=options)
 
+    def caller(self, is_encrypted, address, token):
+        """A channel for the calls of a handler, on any thread, and the metadata that shows the credential of its attempt.
+
+        To another machine in clear it shows none, unless plaintext is allowed.
+        """
+        if is_encrypted:
+            shown = grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
+            options = [("grpc.ssl_target_name_override", self.server_name)] if self.server_name else None
+            return grpc.secure_channel(address, shown, options=options), attempt_metadata(token)
+        may_show = self.allow_plaintext or is_loopback(urlsplit(f"http://{address}").hostname)
+        return grpc.insecure_channel(address), attempt_metadata(token) if may_show else None
+
     def metadata(self):
         """What goes with each call. The file beats the text."""
         token = read(self.token_file).decode().strip() if self.token_file else self.token
         return [("authorization", f"Bearer {token}")] if token else None
+
+
+def attempt_metadata(token):
+    """The credential of an attempt (section 10)."""
+    def text(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+    bearer = b"esa_" + text(token)
+    bearer += text(zlib.crc32(bearer).to_bytes(4, "big"))
+    return [("authorization", f"Bearer {bearer.decode()}")]
 
 
 def read(file):

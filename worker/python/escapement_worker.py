@@ -79,10 +79,12 @@ def failure(code="", message="", severity="error"):
 class Attempt:
     """One attempt in flight, as its handler sees it too. It runs until it has an `outcome`."""
 
-    def __init__(self, assignment, now):
+    def __init__(self, assignment, now, caller=None):
         self.assignment = assignment  # the message: execution_id, step_id, attempt, environment, headers, ...
         self.cancelled = threading.Event()  # once it is set nobody wants the result: return soon
         self.token = assignment.attempt_token
+        # `channel, metadata = attempt.caller()`: the API of the orchestrator that gave the attempt, in the name of the attempt
+        self.caller = caller
         self.deadline = now + max(1, assignment.timeout_ms) / 1000
         self.why = 0  # why the handler is being ended
         self.result = None  # what came of the handler, once it has ended
@@ -349,7 +351,8 @@ class Session:
             reason = "no_capacity"
         if reason:
             return self._answer("rejected", pb.RejectedAttempt(attempt_token=token, reason=reason))
-        attempt = Attempt(assignment, now)
+        attempt = Attempt(assignment, now, functools.partial(
+            worker.credentials.caller, worker.is_encrypted, self.address, token))
         threading.Thread(target=self._work, args=(attempt,), daemon=True).start()
         worker.free -= 1
         self.books[token] = attempt
