@@ -112,6 +112,12 @@ async fn sighup_has_the_policy_read_and_drains_nothing() {
 
     std::fs::write(&file, policy(&entries[1..])).unwrap();
     hang_up(&mut world, "files read again").await;
+    // On another connection: the one before is told to go.
+    let fleet = world.orchestrator.fleet();
+    let asks = async |token: &Token| {
+        let ask = token.shows(ListWorkersRequest::default());
+        fleet.clone().list_workers(ask).await
+    };
     assert!(asks(&other).await.is_ok());
     let refused = asks(&one).await.unwrap_err();
     assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
