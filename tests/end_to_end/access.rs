@@ -4,6 +4,7 @@
 mod answers;
 mod attempts;
 pub(crate) mod credentials;
+mod expiry;
 mod issuers;
 mod matrix;
 mod policies;

@@ -91,6 +91,11 @@ impl Principal {
         }
     }
 
+    /// True if it is the same principal, perhaps with other rights.
+    pub fn is_same_as(&self, other: &Principal) -> bool {
+        self.identity() == other.identity()
+    }
+
     /// What makes two principals one: what one began, the other may go on with, also after its credential was renewed.
     pub(crate) fn identity(&self) -> Identity {
         (self.kind, self.name.clone(), self.issuer.clone())
@@ -184,18 +189,6 @@ impl Principal {
     /// True if its plans in the namespace may name the action.
     pub fn may_submit(&self, namespace: &Namespace, action: &str) -> bool {
         self.grants.iter().any(|grant| grant.submits(namespace, action))
-    }
-
-    /// The patterns of the actions that its plans in the namespace may name; `None`: every action.
-    pub fn submitted_actions(&self, namespace: &Namespace) -> Option<Vec<&Pattern>> {
-        if self.has(Role::Admin, namespace) {
-            return None;
-        }
-        let granting = self.grants.iter();
-        let granting = granting.filter(|grant| grant.gives(Role::Submitter, namespace));
-        let patterns: Vec<&Pattern> = granting.flat_map(|grant| &grant.actions).collect();
-        let is_any = patterns.iter().any(|pattern| pattern.is_any());
-        (!is_any).then_some(patterns)
     }
 
     /// Holds the actions of a plan's steps, in their order, against what it may submit to the namespace.

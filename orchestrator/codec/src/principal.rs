@@ -95,10 +95,7 @@ pub fn recorded_actions(principal: &Principal, namespace: &Namespace) -> Vec<Str
         None => Vec::new(),
         // No action at all: a text that is no pattern.
         Some(patterns) if patterns.is_empty() => vec![String::new()],
-        Some(patterns) => patterns
-            .into_iter()
-            .map(|pattern| pattern.as_str().to_owned())
-            .collect(),
+        Some(patterns) => patterns,
     }
 }
 

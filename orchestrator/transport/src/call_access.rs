@@ -73,6 +73,7 @@ impl AccessRules {
             known: Mutex::default(),
             first_end: watch::Sender::new(None),
             n_failed: AtomicU32::new(0),
+            ending: watch::Sender::new(None),
         }
     }
 
@@ -141,6 +142,17 @@ pub(crate) struct ConnectionAccess {
     /// The earliest end of a credential that was shown here, in milliseconds since 1970.
     first_end: watch::Sender<Option<i64>>,
     n_failed: AtomicU32,
+    /// Whose calls are to end, once the connection has been told to go.
+    ending: watch::Sender<Option<Ending>>,
+}
+
+/// Whose calls on a connection are to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Those of callers whose credentials are worth nothing any more.
+    OfLost,
+    /// All: the certificate of the connection is not trusted any more.
+    OfAll,
 }
 
 /// Who has called on the connection, by the rules that were in force.
@@ -160,7 +172,11 @@ impl ConnectionAccess {
     ///
     /// # Errors
     /// Why it may not make this call. Who fails to say who it is too often loses the connection.
-    pub(crate) fn judge<B>(&self, request: &mut Request<B>, abort: &ConnectionAbort) -> Result<(), Denial> {
+    pub(crate) fn judge<B>(
+        &self,
+        request: &mut Request<B>,
+        abort: &ConnectionAbort,
+    ) -> Result<Arc<Principal>, Denial> {
         let rules = self.rules.current();
         let principal = self.principal(&rules, request.headers()).inspect_err(|denial| {
             // Whose keys are on their way has not failed yet.
@@ -178,11 +194,11 @@ impl ConnectionAccess {
         // What the call is about is judged by the same row once it is read.
         let row = rules.has_policy().then(|| row(path)).flatten();
         let extensions = request.extensions_mut();
-        extensions.insert(principal);
+        extensions.insert(Arc::clone(&principal));
         if let Some(row) = row {
             extensions.insert(row);
         }
-        Ok(())
+        Ok(principal)
     }
 
     fn principal(&self, rules: &Arc<Access>, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
@@ -244,6 +260,31 @@ impl ConnectionAccess {
                 }
             }
         }
+    }
+
+    /// Lets calls know that they are to end.
+    pub(crate) fn end(&self, ending: Ending) {
+        self.ending.send_replace(Some(ending));
+    }
+
+    /// Returns once calls are to end.
+    pub(crate) async fn ended(&self) {
+        let mut ending = self.ending.subscribe();
+        let ended = ending.wait_for(Option::is_some).await;
+        ended.expect("the sender is a field of this value");
+    }
+
+    /// True if a call of this principal is to end. An attempt has no part in what others lose.
+    pub(crate) fn is_void(&self, principal: &Principal) -> bool {
+        match *self.ending.borrow() {
+            None => return false,
+            Some(Ending::OfAll) => return true,
+            Some(Ending::OfLost) if principal.kind == PrincipalKind::Attempt => return false,
+            Some(Ending::OfLost) => {}
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let can_still = |known: &Principal| known.is_same_as(principal) && !known.roles().is_empty();
+        is_over(principal, unix_ms()) || !known.callers.iter().any(|(_, known)| can_still(known))
     }
 
     /// True if somebody who called here may do nothing any more by the rules that are in force.

@@ -125,6 +125,16 @@ impl CallClass {
         }
     }
 
+    /// True for calls that may be open for long before they are answered.
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, CallClass::Executes | CallClass::Waits)
+    }
+
+    /// True for calls whose answers may go on for ever.
+    pub(crate) fn streams(self) -> bool {
+        matches!(self, CallClass::Watches | CallClass::Subscriptions)
+    }
+
     /// True for calls that hand a plan in.
     pub(crate) fn hands_in(self) -> bool {
         matches!(self, CallClass::Writes | CallClass::Executes)

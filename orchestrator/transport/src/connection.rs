@@ -2,11 +2,12 @@
 //! Knows no service.
 
 use crate::body_prefetch::PrefetchedBody;
-use crate::call_access::{AccessRules, ConnectionAccess};
+use crate::call_access::{AccessRules, ConnectionAccess, Ending};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::call_limits::Gate;
 use crate::call_slots::CallPermit;
 use crate::connection_abort::ConnectionAbort;
+use crate::credentials_end::CredentialsEnd;
 use crate::fair_stream::FairStream;
 use crate::guarded::Guarded;
 use crate::limits::{
@@ -20,8 +21,10 @@ use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tls::Lease;
 use bytes::Bytes;
+use escapement_access::{Denial, PrincipalKind};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::header::HeaderMap;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
@@ -52,7 +55,7 @@ pub struct CallerThreads {
 
 #[derive(Debug)]
 struct Shared {
-    access: ConnectionAccess,
+    access: Arc<ConnectionAccess>,
     open_requests: AtomicUsize,
     /// Rises with every request, so that a look from time to time sees whether there were any.
     requests: AtomicUsize,
@@ -82,7 +85,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     closing: watch::Receiver<bool>,
 ) {
     let shared = Arc::new(Shared {
-        access: rules.of_connection(accepted.peer),
+        access: Arc::new(rules.of_connection(accepted.peer)),
         open_requests: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
         abort: ConnectionAbort::default(),
@@ -148,10 +151,12 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             }
             why = lost.as_mut(), if !is_closing => {
                 info!(why, "connection told to go");
+                shared.access.end(Ending::OfLost);
                 true
             }
             why = distrusted.as_mut(), if !is_closing => {
                 info!(why, "connection told to go: its client certificate is not trusted any more");
+                shared.access.end(Ending::OfAll);
                 true
             }
             () = sleep_until(due) => {
@@ -201,15 +206,21 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         // First of all: nothing of the process is for who may not make this call.
-        if let Err(denial) = self.shared.access.judge(&mut request, &self.shared.abort) {
-            return Box::pin(ready(Ok(refused(of_denial(&denial)))));
-        }
+        let principal = match self.shared.access.judge(&mut request, &self.shared.abort) {
+            Ok(principal) => principal,
+            Err(denial) => return Box::pin(ready(Ok(refused(of_denial(&denial))))),
+        };
         let class = class_of(request.uri().path());
         let (place, incomplete) = match self.gate.enter(class) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into())))),
         };
+        let mut end = (principal.kind != PrincipalKind::Anonymous)
+            .then(|| CredentialsEnd::new(&self.shared.access, &principal));
+        if let Some(end) = end.take_if(|_| class == CallClass::Sessions) {
+            request.extensions_mut().insert(end);
+        }
         let abort = self.shared.abort.clone();
         request.extensions_mut().insert(abort.clone());
         let open = OpenRequest::new(&self.shared, place);
@@ -224,8 +235,8 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         });
         let mut routes = self.routes.clone();
         let callers = class.row().is_of_callers.then(|| self.callers.clone());
-        Box::pin(async move {
-            let mut answer = match callers {
+        let answered = async move {
+            Ok::<_, Infallible>(match callers {
                 None => routes.call(request).await?,
                 // Threads of their own: what workers and operators say waits for no caller.
                 Some(callers) => {
@@ -241,11 +252,24 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                         false => served_by(threads, answer).await,
                     }
                 }
+            })
+        };
+        Box::pin(async move {
+            let mut answer = match end.as_ref().filter(|_| class.waits()) {
+                None => answered.await?,
+                // Biased: an answer that is there is given.
+                Some(end) => tokio::select! {
+                    biased;
+                    answer = answered => answer?,
+                    () = end.come() => return Ok(refused(of_denial(&Denial::CredentialsExpired))),
+                },
             };
+            let end = end.filter(|_| class.streams());
             let room = answer.extensions_mut().remove::<ResponsePermit>();
             Ok(answer.map(|body| CountedBody {
                 body,
                 rest: Bytes::new(),
+                end: end.map(|end| Box::pin(async move { end.come().await }) as End),
                 _open: Some(open),
                 _room: room.map(|room| room.until_taken(Some(abort))),
             }))
@@ -273,6 +297,7 @@ fn refused(status: Status) -> hyper::Response<CountedBody> {
     answer.map(|body| CountedBody {
         body,
         rest: Bytes::new(),
+        end: None,
         _open: None,
         _room: None,
     })
@@ -303,11 +328,15 @@ struct CountedBody {
     body: Body,
     /// Of the last frame, what is not handed over yet.
     rest: Bytes,
+    /// Comes when the credentials of a stream end; `None` for any other answer.
+    end: Option<End>,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
     /// For a large answer.
     _room: Option<TakeDeadline>,
 }
+
+type End = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl http_body::Body for CountedBody {
     type Data = Bytes;
@@ -317,6 +346,16 @@ impl http_body::Body for CountedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(end) = &mut self.end
+            && end.as_mut().poll(cx).is_ready()
+        {
+            self.end = None;
+            // What follows of the answer is not for this caller any more.
+            (self.body, self.rest) = (Body::empty(), Bytes::new());
+            let mut trailers = HeaderMap::new();
+            of_denial(&Denial::CredentialsExpired).add_header(&mut trailers)?;
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
         if self.rest.is_empty() {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {

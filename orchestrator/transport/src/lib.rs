@@ -27,6 +27,7 @@ pub mod call_class;
 pub mod refusal;
 
 mod connection_abort;
+mod credentials_end;
 mod fair_stream;
 mod guarded;
 mod limits;
@@ -38,6 +39,7 @@ pub use call_access::AccessRules;
 pub use call_class::CallClass;
 pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;
+pub use credentials_end::CredentialsEnd;
 pub use listen::Connections;
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;

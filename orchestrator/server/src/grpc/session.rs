@@ -21,12 +21,13 @@ use escapement_codec::session_rights::restrict;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
-use escapement_transport::{CallClass, ConnectionAbort};
+use escapement_transport::{CallClass, ConnectionAbort, CredentialsEnd};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
 use prost::Message as _;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -69,6 +70,7 @@ impl WorkerService for Sessions {
             return Err(Rejection::overloaded(CallClass::Sessions).into());
         };
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
+        let credentials_end = request.extensions().get::<CredentialsEnd>().cloned();
         let principal = Arc::clone(Caller::of(request.extensions()).principal());
         let refused_actions = Arc::new(OnceLock::new());
         let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
@@ -79,6 +81,7 @@ impl WorkerService for Sessions {
             engine: self.edge.engine.clone(),
             owners: Arc::clone(&self.edge.owners),
             principal,
+            credentials_end,
             refused_actions: Arc::clone(&refused_actions),
             stream_gone,
             abort,
@@ -102,6 +105,8 @@ struct SessionReader {
     engine: EngineHandle,
     owners: Arc<Mutex<InstanceOwners>>,
     principal: Arc<Principal>,
+    /// `None` where nobody proved who they are.
+    credentials_end: Option<CredentialsEnd>,
     /// What the hello offered and the principal may not.
     refused_actions: RefusedActions,
     /// Resolves when the response stream is gone.
@@ -203,6 +208,8 @@ impl SessionReader {
 
     /// Passes messages on until either side ends the stream; says why it ended.
     async fn read_loop(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
+        let credentials_end = self.credentials_end.take();
+        let mut credentials_end = pin!(come(credentials_end.as_ref()));
         let mut next = Some(first);
         let mut said_goodbye = false;
         while let Some(request) = next {
@@ -217,6 +224,12 @@ impl SessionReader {
                 _ = &mut self.stream_gone => {
                     self.is_gone = true;
                     return if said_goodbye { "goodbye" } else { "connection lost" };
+                }
+                () = &mut credentials_end => {
+                    if let Some(outbound) = session.outbound.upgrade() {
+                        let _full = outbound.try_send(Outbound::CredentialsEnd);
+                    }
+                    return "credentials expired";
                 }
                 read = self.inbound.message() => read,
             };
@@ -409,6 +422,14 @@ fn send_protocol_error(outbound: &mpsc::Sender<Outbound>, detail: String) {
 }
 
 /// The same for a worker that may not have this session.
+/// Returns at the end of the credentials; never without any.
+async fn come(end: Option<&CredentialsEnd>) {
+    match end {
+        Some(end) => end.come().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn send_denial(outbound: &mpsc::Sender<Outbound>, denial: &Denial) {
     let detail = format!("{}: {denial}", denial.reason());
     let _full = outbound.try_send(Outbound::Denied { detail });

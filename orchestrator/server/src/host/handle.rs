@@ -79,6 +79,8 @@ pub(crate) enum Outbound {
         /// The reason for programs, and a sentence for people.
         detail: String,
     },
+    /// The shell ends the stream, because the credentials that it began with are worth nothing any more.
+    CredentialsEnd,
     /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
     Violation {
         /// For people.

@@ -73,6 +73,18 @@ impl SessionStream {
                     })),
                 }
             }
+            Outbound::CredentialsEnd => {
+                self.last_seq += 1;
+                self.is_over = true;
+                v1::SessionResponse {
+                    seq: self.last_seq,
+                    message: Some(Message::Reconnect(v1::Reconnect {
+                        reason: CREDENTIALS_EXPIRED.to_owned(),
+                        jitter_ms: CREDENTIALS_JITTER_MS,
+                        deadline_ms: 0,
+                    })),
+                }
+            }
             Outbound::Violation { detail } => {
                 self.last_seq += 1;
                 self.last(SessionErrorCode::ProtocolViolation, detail)
@@ -141,6 +153,10 @@ impl futures_core::Stream for SessionStream {
     }
 }
 
+/// `Reconnect.reason` of a session whose credentials have ended.
+const CREDENTIALS_EXPIRED: &str = "credentials_expired";
+/// Workers with one token are told at the same moment; their leases are longer by far.
+const CREDENTIALS_JITTER_MS: i64 = 500;
 /// Credentials are changed by people.
 const DENIED_RETRY_AFTER_MS: i64 = 10_000;
 /// For a session that ended for no reason of the engine's: it will hardly do better at once.
