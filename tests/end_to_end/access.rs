@@ -2,8 +2,10 @@
 //! what becomes of live connections when the policy changes.
 
 mod answers;
+mod authors;
 pub(crate) mod credentials;
 mod issuers;
 mod matrix;
 mod policies;
 mod sessions;
+mod tenants;
