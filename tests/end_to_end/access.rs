@@ -3,6 +3,7 @@
 
 mod answers;
 mod attempts;
+mod authors;
 pub(crate) mod credentials;
 mod expiry;
 mod issuers;
@@ -10,3 +11,4 @@ mod matrix;
 mod operators;
 mod policies;
 mod sessions;
+mod tenants;

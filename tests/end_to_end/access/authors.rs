@@ -1,0 +1,221 @@
+//! What runs do in the names of their authors: which actions they call, who approves them, and whose they are.
+
+use super::credentials::{Token, policy, world_with};
+use crate::runs::creation;
+use crate::status_details::reason;
+use crate::world::{LIMIT, World};
+use escapement_tests::wait_for;
+use escapement_wire::runs::v1::approval::{Approve, Decision};
+use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
+use escapement_wire::runs::v1::respond_to_input_request::Answer;
+use escapement_wire::runs::v1::run::State;
+use escapement_wire::runs::v1::run_service_client::RunServiceClient;
+use escapement_wire::runs::v1::{
+    Approval, CreateRunRequest, GetRunRequest, InputRequest, ListInputRequestsRequest, ListRunsRequest,
+    Policy, RespondToInputRequest, Run, WaitRunRequest,
+};
+use escapement_wire::v1::ListExecutionsRequest;
+use serde_json::{Value, json};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+/// Workers need no credentials here.
+const WORKERS: &str = "[anonymous]\nroles = [\"worker\"]\n";
+
+fn runs(world: &World) -> RunServiceClient<Channel> {
+    RunServiceClient::new(world.orchestrator.channel())
+}
+
+fn calling(actions: &[&str], asks: bool) -> Value {
+    let mut steps = Vec::new();
+    if asks {
+        steps.push(json!({"key": "ask", "type": "user_input", "config": {"question": "Go on?"}}));
+    }
+    for (n, action) in actions.iter().enumerate() {
+        let depends_on = if asks { vec!["ask"] } else { Vec::new() };
+        steps.push(
+            json!({"key": format!("call_{n}"), "type": "tool_call", "depends_on": depends_on,
+            "config": {"tool_name": action}}),
+        );
+    }
+    json!({"schema": "escapement.plan/1", "name": "Calls", "steps": steps})
+}
+
+async fn created(world: &World, token: &Token, request: CreateRunRequest) -> Result<Run, Status> {
+    let created = runs(world).create_run(token.shows(request)).await?;
+    Ok(created.into_inner().run.unwrap())
+}
+
+async fn ended(world: &World, token: &Token, run_id: &str) -> Run {
+    let wait = WaitRunRequest {
+        run_id: run_id.to_owned(),
+        timeout_ms: Some(30_000),
+    };
+    runs(world)
+        .wait_run(token.shows(wait))
+        .await
+        .unwrap()
+        .into_inner()
+        .run
+        .unwrap()
+}
+
+async fn asked(world: &World, token: &Token) -> InputRequest {
+    let asked = wait_for("the run asks", LIMIT, || {
+        let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
+        let list = token.shows(ListInputRequestsRequest::default());
+        async move {
+            let listed = inbox.list_input_requests(list).await.unwrap().into_inner();
+            listed.input_requests.into_iter().next()
+        }
+    });
+    asked.await.unwrap()
+}
+
+async fn answer(world: &World, token: &Token, asked: &InputRequest, answer: Answer) -> Result<(), Status> {
+    let answer = RespondToInputRequest {
+        input_request_id: asked.input_request_id.clone(),
+        subject_digest: asked.subject_digest.clone(),
+        answer: Some(answer),
+        ..RespondToInputRequest::default()
+    };
+    let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
+    inbox.respond_to_input(token.shows(answer)).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_run_calls_what_its_author_may_and_its_executions_have_that_name_and_namespace() {
+    let (planner, operator) = (Token::new("planner"), Token::new("operator"));
+    let rights = "roles = [\"submitter\"]\nnamespaces = [\"other\"]\nactions = [\"echo\"]";
+    let entries = [
+        WORKERS.to_owned(),
+        planner.entry("planner", rights),
+        operator.entry("operator", "roles = [\"operator\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let refused = created(
+        &world,
+        &planner,
+        creation("one", &calling(&["echo", "fail"], false)),
+    )
+    .await;
+    assert_eq!(
+        reason(&refused.unwrap_err(), Code::PermissionDenied),
+        "ACTION_NOT_PERMITTED"
+    );
+
+    let run = created(&world, &planner, creation("one", &calling(&["echo"], false)))
+        .await
+        .unwrap();
+    let run = ended(&world, &planner, &run.run_id).await;
+    assert_eq!(run.state(), State::Completed, "{run:?}");
+    let mut plans = world.orchestrator.plans();
+    let list = ListExecutionsRequest {
+        namespace: "other".to_owned(),
+        ..ListExecutionsRequest::default()
+    };
+    let listed = plans
+        .list_executions(operator.shows(list))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(listed.executions.len(), 1);
+    let ask = escapement_wire::v1::GetExecutionRequest {
+        execution_id: listed.executions[0].execution_id.clone(),
+    };
+    let shown = plans
+        .get_execution(planner.shows(ask))
+        .await
+        .unwrap()
+        .into_inner();
+    let shown = shown.execution.unwrap();
+    assert_eq!(shown.namespace, "other");
+    assert_eq!(shown.accepted_by.unwrap().name, "planner");
+}
+
+#[tokio::test]
+async fn a_policy_that_takes_an_action_away_takes_it_from_runs_that_live_also_after_a_restart() {
+    let planner = Token::new("planner");
+    let entry = |actions: &str| {
+        let rights = format!("roles = [\"submitter\"]\nactions = [{actions}]");
+        [WORKERS.to_owned(), planner.entry("planner", &rights)]
+    };
+    let (mut world, file) = world_with(&entry("\"echo\", \"fail\"")).await;
+    let run = created(&world, &planner, creation("one", &calling(&["echo"], true)))
+        .await
+        .unwrap();
+    let question = asked(&world, &planner).await;
+    std::fs::write(&file, policy(&entry("\"fail\""))).unwrap();
+    world.crash_and_restart().await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    answer(&world, &planner, &question, Answer::Text("yes".to_owned()))
+        .await
+        .unwrap();
+    let run = ended(&world, &planner, &run.run_id).await;
+    assert_eq!(run.state(), State::Failed, "{run:?}");
+    assert_eq!(run.error.unwrap().code, "ACTION_NOT_PERMITTED");
+}
+
+#[tokio::test]
+async fn who_started_a_run_in_another_name_does_not_approve_it() {
+    let (front, anna) = (Token::new("front"), Token::new("anna"));
+    let entries = [
+        front.entry("front", "roles = [\"submitter\"]\nuser = \"*\""),
+        anna.entry("anna", "roles = [\"submitter\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let request = CreateRunRequest {
+        user_id: "ben".to_owned(),
+        autonomy_level: Some(1),
+        policy: Some(Policy {
+            four_eyes: Some(true),
+            ..Policy::default()
+        }),
+        ..creation("one", &calling(&["echo"], false))
+    };
+    let refused = created(&world, &anna, request.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::PermissionDenied), "USER_NOT_PERMITTED");
+    let run = created(&world, &front, request).await.unwrap();
+    assert_eq!(
+        (run.user_id.as_str(), run.started_by.unwrap().name.as_str()),
+        ("ben", "front")
+    );
+    let question = asked(&world, &anna).await;
+    let approve = || {
+        Answer::Approval(Approval {
+            decision: Some(Decision::Approve(Approve {})),
+        })
+    };
+    let refused = answer(&world, &front, &question, approve()).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::PermissionDenied), "SELF_APPROVAL");
+    answer(&world, &anna, &question, approve()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_of_the_policy_finds_its_own_runs_alone() {
+    let (anna, ben, service) = (Token::new("anna"), Token::new("ben"), Token::new("service"));
+    let entries = [
+        anna.entry("anna", "roles = [\"submitter\"]\nuser = true"),
+        ben.entry("ben", "roles = [\"submitter\"]\nuser = true"),
+        service.entry("service", "roles = [\"submitter\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let run = created(&world, &anna, creation("one", &calling(&["echo"], true)))
+        .await
+        .unwrap();
+    assert_eq!(run.user_id, "anna");
+    let get = || GetRunRequest {
+        run_id: run.run_id.clone(),
+    };
+    let refused = runs(&world).get_run(ben.shows(get())).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::NotFound), "RUN_NOT_FOUND");
+    for (token, n) in [(&anna, 1), (&ben, 0), (&service, 1)] {
+        let listed = runs(&world)
+            .list_runs(token.shows(ListRunsRequest::default()))
+            .await
+            .unwrap();
+        assert_eq!(listed.into_inner().runs.len(), n);
+    }
+    assert!(runs(&world).get_run(service.shows(get())).await.is_ok());
+}
