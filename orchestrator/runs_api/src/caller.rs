@@ -338,6 +338,7 @@ pub(crate) fn shown_author(author: Option<&Author>) -> Option<AcceptedBy> {
         name: author.name.clone(),
         kind: kind.into(),
         issuer: author.issuer.clone(),
+        origin: 0,
     })
 }
 
