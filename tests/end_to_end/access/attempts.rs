@@ -151,7 +151,7 @@ async fn an_attempt_nests_in_its_own_execution_with_the_rights_of_who_handed_tha
         (&rights.execution_id, rights.namespace.as_str()),
         (&own.execution_id, "other")
     );
-    assert_eq!(rights.actions, ["work.*", "nest"]);
+    assert_eq!(rights.actions, ["nest", "work.*"]);
 
     let by = scene
         .submit(&bearer, child(&own.execution_id, "nest"))
