@@ -20,6 +20,7 @@ mod failing;
 mod files;
 mod full_disk;
 mod kills;
+mod operators;
 mod order;
 mod sweep;
 

@@ -5,5 +5,6 @@ mod answers;
 pub(crate) mod credentials;
 mod issuers;
 mod matrix;
+mod operators;
 mod policies;
 mod sessions;

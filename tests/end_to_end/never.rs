@@ -61,6 +61,8 @@ async fn offered_calls(world: &World) -> BTreeSet<String> {
 async fn there_is_no_call_that_cancels_or_changes_an_execution() {
     let world = World::start().await;
     let expected = [
+        "AccessService/ListOperatorActions",
+        "AccessService/Reload",
         "AccessService/WhoAmI",
         "EventService/SubscribeEvents",
         "FleetService/DeclareWorkerDead",

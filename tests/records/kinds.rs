@@ -2,6 +2,7 @@
 //! With `ESCAPEMENT_NEW_RECORDS=1` the records that the corpus lacks are added to it. None is ever overwritten.
 
 mod attempts;
+mod provenance;
 
 use crate::corpus;
 use crate::readers;
@@ -9,7 +10,7 @@ use crate::stage::{Stage, WORK};
 use bytes::Bytes;
 use escapement_tests::plans::{object, unix_ms};
 use escapement_tests::reference::retell_archive;
-use escapement_tests::{PlanDocument, ScriptedWorker};
+use escapement_tests::{PlanDocument, PrivateDirectory, ScriptedWorker};
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
@@ -65,6 +66,18 @@ async fn kinds_of_restarts_and_queues() {
         queued_over_a_restart(&mut stage).await,
     ];
     keep(&recorded);
+}
+
+#[tokio::test]
+async fn kinds_of_provenance() {
+    let directory = PrivateDirectory::new("provenance").unwrap();
+    let (stage, token) = provenance::stage(&directory).await;
+    let (name, record) = provenance::everything(&stage, &token).await;
+    provenance::assert_said(&record);
+    keep(&[(name, record)]);
+    if let Some(kept) = corpus::all().get(name) {
+        provenance::assert_said(kept);
+    }
 }
 
 /// Too large to be kept: an output that is refused stands in the inputs, and a record in many pieces.

@@ -22,6 +22,7 @@ const FREE: [&str; 15] = [
     "orchestrator/simulator/src",
     "orchestrator/store/src",
     "orchestrator/sinks/src",
+    "orchestrator/operators/src",
     "orchestrator/transport/src",
     "worker/sdk/src",
 ];

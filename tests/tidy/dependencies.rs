@@ -25,7 +25,7 @@ const TEST_DISK: &str = "escapement-test-disk";
 /// The simulation of runs, and what judges it.
 const RUNS_SIMULATION: &str = "escapement-runs-simulation";
 const RUNS_JUDGE: &str = "escapement-runs-judge";
-const ORCHESTRATOR: [&str; 18] = [
+const ORCHESTRATOR: [&str; 19] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -35,6 +35,7 @@ const ORCHESTRATOR: [&str; 18] = [
     "escapement-commands",
     "escapement-host",
     "escapement-transport",
+    "escapement-operators",
     "escapement-run",
     "escapement-runs",
     "escapement-runs-host",

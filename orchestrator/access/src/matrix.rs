@@ -90,6 +90,8 @@ pub fn row(path: &str) -> Option<Row> {
         (WORKERS, "Session") => [NO, NO, NO, A, NO, NO, NO],
         (WORKERS, "ReportOutcomes") => [NO, NO, NO, O, O, NO, NO],
         (ACCESS, "WhoAmI") => [ALL; 7],
+        (ACCESS, "ListOperatorActions") => [NO, NO, NO, NO, NO, ALL, ALL],
+        (ACCESS, "Reload") => [NO, NO, NO, NO, NO, NO, ALL],
         (HEALTH, "Check" | "List" | "Watch") => [ALL; 7],
         (REFLECTION | REFLECTION_ALPHA, "ServerReflectionInfo") => [ALL; 7],
 

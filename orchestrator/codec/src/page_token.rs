@@ -1,16 +1,15 @@
-//! Page tokens of `ListExecutions`: a position and a fingerprint of the filters that it was made for.
+//! Page tokens of lists: a position and a fingerprint of the filters that it was made for.
 //! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
 
-use escapement_store::ListFilter;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 
 /// A token that is not ours, or was made for other filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPageToken;
 
 /// The token of the page that continues below `before`.
-pub fn encode(before: u64, filter: &ListFilter) -> String {
+pub fn encode(before: u64, filter: &impl Debug) -> String {
     let mut token = String::with_capacity(TOKEN_CHARS);
     for byte in [VERSION]
         .into_iter()
@@ -26,7 +25,7 @@ pub fn encode(before: u64, filter: &ListFilter) -> String {
 ///
 /// # Errors
 /// [`InvalidPageToken`] if the token is not ours, or was made for other filters.
-pub fn decode(token: &str, filter: &ListFilter) -> Result<u64, InvalidPageToken> {
+pub fn decode(token: &str, filter: &impl Debug) -> Result<u64, InvalidPageToken> {
     let bytes = from_hex(token).ok_or(InvalidPageToken)?;
     let (version, rest) = bytes.split_first().ok_or(InvalidPageToken)?;
     let (before, made_for) = rest.split_at_checked(8).ok_or(InvalidPageToken)?;
@@ -48,8 +47,8 @@ fn from_hex(token: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// `Debug` of the filter is injective: texts in it are quoted and escaped.
-fn fingerprint(filter: &ListFilter) -> [u8; FINGERPRINT_BYTES] {
+/// `Debug` of a filter, which names its type, is injective: texts in it are quoted and escaped.
+fn fingerprint(filter: &impl Debug) -> [u8; FINGERPRINT_BYTES] {
     let digest = Sha256::digest(format!("{filter:?}").as_bytes());
     let mut fingerprint = [0; FINGERPRINT_BYTES];
     fingerprint.copy_from_slice(&digest[..FINGERPRINT_BYTES]);
@@ -65,6 +64,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::*;
+    use escapement_store::ListFilter;
 
     fn filter(tag: &str) -> ListFilter {
         ListFilter {

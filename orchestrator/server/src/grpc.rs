@@ -23,6 +23,7 @@ use crate::storage::readers::Readers;
 use escapement_access::InstanceOwners;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_model::ExecutionId;
+use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponseBudget;
@@ -52,6 +53,8 @@ pub(crate) struct Edge {
     pub(crate) greeting: WelcomeDefaults,
     pub(crate) max_concurrent_steps: u32,
     pub(crate) simulations: Simulations,
+    /// Who callers are, and the record of what operators do.
+    pub(crate) access: AccessEdge,
     /// Whose the instances of workers are.
     pub(crate) owners: Arc<Mutex<InstanceOwners>>,
     /// True once streams that nothing else ends must end.
@@ -59,6 +62,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
+    #[expect(clippy::too_many_arguments, reason = "what comes from all sides meets here")]
     pub(crate) fn new(
         engine: EngineHandle,
         readers: Readers,
@@ -66,6 +70,7 @@ impl Edge {
         greeting: WelcomeDefaults,
         max_concurrent_steps: u32,
         queue_allowance_ms: u64,
+        access: AccessEdge,
         closing: Receiver<bool>,
     ) -> Self {
         Self {
@@ -80,6 +85,7 @@ impl Edge {
             events,
             greeting,
             max_concurrent_steps,
+            access,
             owners: Arc::default(),
             simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
             closing,

@@ -5,3 +5,4 @@ pub(crate) mod drain;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod security;
+pub(crate) mod stores;

@@ -90,8 +90,9 @@ impl Embedded {
         self.database.lock()
     }
 
-    /// The latest time among the newest executions, the last removal and the last act of an operator, or the earliest one since the clock was set
-    /// back among those executions, Unix milliseconds; `None` in a store that has none, and if it cannot be read.
+    /// The latest time among the newest executions, the last removal and the last act of an operator, or
+    /// the earliest one since the clock was set back among those executions, Unix milliseconds; `None` in a
+    /// store that has none, and if it cannot be read.
     pub fn newest_ms(&self) -> Option<i64> {
         removal::newest_ms(self.database.connection()).ok().flatten()
     }

@@ -130,6 +130,10 @@ impl JudgedTokens {
     }
 }
 
+/// Where a call came from. Stands among the extensions of each request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CallerAddress(pub SocketAddr);
+
 /// Who calls on one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionAccess {
@@ -154,7 +158,7 @@ struct Known {
 }
 
 impl ConnectionAccess {
-    /// Puts the caller among the extensions of the request, as `Arc<Principal>`.
+    /// Puts the caller among the extensions of the request, as `Arc<Principal>` and [`CallerAddress`].
     ///
     /// # Errors
     /// Why it may not make this call. Who fails to say who it is too often loses the connection.
@@ -173,6 +177,7 @@ impl ConnectionAccess {
         })?;
         rules.permit(&principal, request.uri().path())?;
         request.extensions_mut().insert(principal);
+        request.extensions_mut().insert(CallerAddress(self.peer.address));
         Ok(())
     }
 

@@ -34,7 +34,7 @@ mod peer;
 mod wall_clock;
 mod write_through;
 
-pub use call_access::AccessRules;
+pub use call_access::{AccessRules, CallerAddress};
 pub use call_class::CallClass;
 pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;

@@ -2,7 +2,7 @@
 //! Judges nobody.
 
 use crate::call_access::AccessRules;
-use crate::reload::{Contents, Looked, Reload, Reloadable};
+use crate::reload::{Contents, Reload, Reloadable, Report, Witness};
 use escapement_access::{Access, KeySet, KeySource, Policy};
 use escapement_keys::Keys;
 use std::fmt;
@@ -51,13 +51,14 @@ impl fmt::Display for PolicyFile {
 }
 
 impl Reload for PolicyFile {
-    fn look(&mut self) -> Looked {
-        let looked = self.file.look();
-        if looked == Looked::Replaced {
-            self.keys
-                .replace_policy(Arc::clone(&self.file.current().borrow()));
-        }
-        looked
+    fn look(&mut self, witness: Witness<'_>) -> Report {
+        let (current, keys) = (self.file.current(), &self.keys);
+        self.file.look(&mut |report, replace| {
+            witness(report, &mut || {
+                replace();
+                keys.replace_policy(Arc::clone(&current.borrow()));
+            });
+        })
     }
 }
 

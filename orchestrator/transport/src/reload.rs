@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tracing::{error, info, warn};
 
 /// What the files held when they were read.
@@ -147,36 +147,81 @@ impl<T> fmt::Debug for Reloadable<T> {
 }
 
 /// What came of a look at files.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Looked {
     /// They hold what they held.
-    Unchanged,
+    Unchanged {
+        /// SHA-256 over the digests of what they hold.
+        sha256: [u8; 32],
+    },
     /// They hold something else, which is in force now.
-    Replaced,
+    Replaced {
+        /// SHA-256 over the digests of what they hold.
+        sha256: [u8; 32],
+    },
     /// They cannot be used; what was in force stays.
-    Refused,
+    Refused {
+        /// Why, a text for the operator that names the file.
+        problem: String,
+    },
 }
+
+/// A look at files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// What logs call them.
+    pub what: &'static str,
+    /// Which.
+    pub files: Vec<PathBuf>,
+    /// What came of it.
+    pub looked: Looked,
+}
+
+/// Sees what a look puts in force: it gets the report of the replacement, and carries it out by calling the function, once.
+pub type Witness<'a> = &'a mut dyn FnMut(&Report, &mut dyn FnMut());
 
 /// Something that is made of files.
 pub trait Reload: Send {
-    /// Reads the files and replaces the value if they have changed and can be used.
-    fn look(&mut self) -> Looked;
+    /// Reads the files and replaces the value, before a witness, if they have changed and can be used.
+    fn look(&mut self, witness: Witness<'_>) -> Report;
+}
+
+/// Why files are looked at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// The interval is over.
+    Interval,
+    /// The process got SIGHUP.
+    Hangup,
+    /// Somebody called for it.
+    Call,
 }
 
 impl<T: fmt::Display + Send + Sync> Reload for Reloadable<T> {
-    fn look(&mut self) -> Looked {
+    fn look(&mut self, witness: Witness<'_>) -> Report {
         let what = self.what;
+        let report = |looked| Report {
+            what,
+            files: self.files.clone(),
+            looked,
+        };
         match self.changed() {
             Ok(None) => {
                 self.problem = None;
-                Looked::Unchanged
+                report(Looked::Unchanged { sha256: self.digest })
             }
             Ok(Some((digest, value))) => {
-                info!(what, now = %value, "files read again");
-                self.digest = digest;
+                let report = report(Looked::Replaced { sha256: digest });
                 self.problem = None;
-                self.current.send_replace(Arc::new(value));
-                Looked::Replaced
+                let mut value = Some(Arc::new(value));
+                witness(&report, &mut || {
+                    if let Some(value) = value.take() {
+                        info!(what, now = %value, "files read again");
+                        self.digest = digest;
+                        self.current.send_replace(value);
+                    }
+                });
+                report
             }
             // Tried again at the next look: a pair that is half written is whole then.
             Err(problem) => {
@@ -186,47 +231,78 @@ impl<T: fmt::Display + Send + Sync> Reload for Reloadable<T> {
                         problem, "changed files are refused; what was in force stays"
                     );
                 }
+                let report = report(Looked::Refused {
+                    problem: problem.clone(),
+                });
                 self.problem = Some(problem);
-                Looked::Refused
+                report
             }
         }
     }
 }
 
-/// The thread that looks at files. Dropping it ends the thread.
+/// Why the thread is woken.
 #[derive(Debug)]
-pub struct ReloadThread {
-    looks: mpsc::Sender<()>,
+enum Wake {
+    Hangup,
+    Call(oneshot::Sender<Vec<Report>>),
 }
 
-impl ReloadThread {
-    /// Looks at all of them once an interval; `None`: only when asked to.
+/// The way to the thread that looks at files. Cheap to clone; the thread ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct Looks(mpsc::Sender<Wake>);
+
+impl Looks {
+    /// Starts the thread: it looks at all files once an interval, or with `None` only when it is asked to. `witness` sees what is
+    /// replaced, and why files were looked at.
     ///
     /// # Errors
     /// The operating system gives no thread.
-    pub fn start(mut sources: Vec<Box<dyn Reload>>, interval: Option<Duration>) -> std::io::Result<Self> {
-        let (looks, asked) = mpsc::channel();
+    pub fn start(
+        mut sources: Vec<Box<dyn Reload>>,
+        interval: Option<Duration>,
+        mut witness: impl FnMut(Cause, &Report, &mut dyn FnMut()) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (wakes, woken) = mpsc::channel();
         let wait = move || match interval {
-            Some(interval) => asked.recv_timeout(interval),
-            None => asked.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            Some(interval) => woken.recv_timeout(interval),
+            None => woken.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        };
+        let mut look = move |cause| {
+            let witness: Witness<'_> = &mut |report, replace| witness(cause, report, replace);
+            let reports = sources.iter_mut().map(|source| source.look(&mut *witness));
+            reports.collect::<Vec<_>>()
         };
         std::thread::Builder::new()
             .name("reload".to_owned())
             .spawn(move || {
-                while wait() != Err(mpsc::RecvTimeoutError::Disconnected) {
-                    for source in &mut sources {
-                        source.look();
+                loop {
+                    match wait() {
+                        Err(mpsc::RecvTimeoutError::Timeout) => drop(look(Cause::Interval)),
+                        Ok(Wake::Hangup) => drop(look(Cause::Hangup)),
+                        Ok(Wake::Call(reported)) => {
+                            // Who called may have gone; the files are read all the same.
+                            let _gone = reported.send(look(Cause::Call));
+                        }
+                        Err(mpsc::RecvTimeoutError::Disconnected) => return,
                     }
                 }
             })?;
-        Ok(Self { looks })
+        Ok(Self(wakes))
     }
 
-    /// Has the files looked at now.
-    pub fn look_now(&self) {
-        if self.looks.send(()).is_err() {
+    /// Has the files looked at soon, for a hangup.
+    pub fn hangup(&self) {
+        if self.0.send(Wake::Hangup).is_err() {
             warn!("the thread that reads files again has ended");
         }
+    }
+
+    /// Has the files looked at, and returns what came of it; `None` if the thread has ended.
+    pub async fn look_now(&self) -> Option<Vec<Report>> {
+        let (reported, report) = oneshot::channel();
+        self.0.send(Wake::Call(reported)).ok()?;
+        report.await.ok()
     }
 }
 

@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 66] = [
+const VARIABLES: [&str; 67] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -228,6 +228,7 @@ const VARIABLES: [&str; 66] = [
     "EVENT_WEBHOOK",
     "HEARTBEAT_INTERVAL_MS",
     "KEEP_IDS_MS",
+    "KEEP_OPERATOR_ACTIONS_MS",
     "KEEP_RUNS_COUNT",
     "KEEP_RUNS_MS",
     "KEEP_RUN_IDS_MS",

@@ -14,7 +14,7 @@ use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{
     DeclareWorkerDeadRequest, DrainWorkerRequest, ForgetActionRequest, ListActionsRequest,
-    ListWorkersRequest, WhoAmIRequest,
+    ListOperatorActionsRequest, ListWorkersRequest, ReloadRequest, WhoAmIRequest,
 };
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::{ActionSpec, Hello};
@@ -100,6 +100,20 @@ pub(super) async fn measure(stage: &mut Stage) {
     let mut access = AccessServiceClient::new(stage.den.channel().await);
     let ask = async |_| drop(access.who_am_i(WhoAmIRequest {}).await.unwrap());
     stage.cost(asked, 2, ask).await;
+    let listed = kind(
+        "AccessService/ListOperatorActions",
+        "what was done here so far",
+        20,
+        20,
+    );
+    let list = async |_| {
+        let request = ListOperatorActionsRequest::default();
+        drop(access.clone().list_operator_actions(request).await.unwrap());
+    };
+    stage.cost(listed, 2, list).await;
+    let reloaded = kind("AccessService/Reload", "without files", 20, 20);
+    let reload = async |_| drop(access.reload(ReloadRequest {}).await.unwrap());
+    stage.cost(reloaded, 2, reload).await;
     let forgotten = kind(
         "FleetService/ForgetAction",
         "a name that nothing offers, beside 20,000 others",

@@ -1,5 +1,6 @@
 //! What the operator may set about who may do what. Opens no file.
 
+use super::CENTURY_MS;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use std::net::SocketAddr;
@@ -18,6 +19,12 @@ pub struct AccessFlags {
     /// Let everybody do everything who reaches an address that other machines can reach. Needed there without a policy.
     #[arg(long, env = "ESCAPEMENT_ALLOW_ANONYMOUS", value_parser = BoolishValueParser::new())]
     pub allow_anonymous: bool,
+
+    /// Milliseconds that the record of what operators did is kept; 1000 to 3153600000000 (a century). Default: 400 days. What is
+    /// older goes when the next act is recorded.
+    #[arg(long, env = "ESCAPEMENT_KEEP_OPERATOR_ACTIONS_MS", value_name = "MS", default_value_t = KEEP_OPERATOR_ACTIONS_MS,
+          value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
+    pub keep_operator_actions_ms: u64,
 }
 
 impl AccessFlags {
@@ -37,3 +44,6 @@ impl AccessFlags {
         Some(("--listen", problem))
     }
 }
+
+/// 400 days.
+const KEEP_OPERATOR_ACTIONS_MS: u64 = 400 * 24 * 3_600_000;

@@ -1,17 +1,16 @@
 //! All services of the orchestrator and their message limits. Serves none of them.
 
-pub(crate) mod access;
 pub(crate) mod events;
 pub(crate) mod fleet;
 pub(crate) mod plans;
 
-use self::access::Access;
 use self::events::Events;
 use self::fleet::Fleet;
 use self::plans::Plans;
 use super::Edge;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
+use escapement_operators::AccessEdge;
 use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
@@ -36,7 +35,7 @@ use tonic_health::server::HealthReporter;
 use tonic_reflection::server::Builder;
 
 type PlanServer = PlanExecutionServiceServer<Plans>;
-type AccessServer = AccessServiceServer<Access>;
+type AccessServer = AccessServiceServer<AccessEdge>;
 type EventServer = EventServiceServer<Events>;
 type FleetServer = FleetServiceServer<Fleet>;
 type WorkerServer = WorkerServiceServer<Sessions>;
@@ -111,7 +110,8 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
         )
         .add_service(fleet(edge))
         .add_service(
-            AccessServer::new(Access).max_decoding_message_size(message_bytes_max(CallClass::Controls)),
+            AccessServer::new(edge.access.clone())
+                .max_decoding_message_size(message_bytes_max(CallClass::Controls)),
         )
         .add_service(
             WorkerServer::new(Sessions::new(edge.clone()))

@@ -11,6 +11,7 @@ use escapement_contract::Moment;
 use escapement_engine::EngineConfig;
 use escapement_host::{Batch, Committer, Host, Output, WriteQueue};
 use escapement_model::{BootId, ExecutionId, Opaque};
+use escapement_operators::{AccessEdge, Operators};
 use escapement_store::{
     ActionMemory, Counts, ListFilter, Memory, OperatorAction, OperatorFilter, Outcome, Reader, Removal,
     Removed, RemovedExecution, Store, StoreFault, StoredExecution, StoredSummary, Write,
@@ -67,7 +68,9 @@ impl Stage {
             peers: Arc::new([]),
         };
         let (events, _) = tokio::sync::broadcast::channel(1);
-        let edge = Edge::new(engine, readers, events, greeting, 1, 1_000, closing_rx);
+        let operators = Operators::new(|_| false);
+        let access = AccessEdge::new(operators, store.reader().unwrap());
+        let edge = Edge::new(engine, readers, events, greeting, 1, 1_000, access, closing_rx);
         tokio::spawn(run_engine(end, store, removal));
         Self {
             edge,

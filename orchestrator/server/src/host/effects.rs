@@ -4,8 +4,9 @@
 use super::handle::{Channels, Outbound};
 use crate::exit::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
+use crate::storage::writer::ToWriter;
 use escapement_engine::{Notice, SessionKey, ToWorker};
-use escapement_host::{Host, Job, Output};
+use escapement_host::{Host, Output};
 use escapement_model::ExecutionId;
 use escapement_sinks::Sinks;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tracing::{error, info, warn};
 /// The ways to the writer, the loader and the sinks.
 #[derive(Debug)]
 pub(crate) struct EffectRunner {
-    pub(crate) writer: Sender<Vec<Job>>,
+    pub(crate) writer: Sender<ToWriter>,
     pub(crate) loader: Sender<Vec<ExecutionId>>,
     pub(crate) sinks: Sinks,
     /// How many executions still run, once the drain is over.
@@ -64,7 +65,7 @@ impl EffectRunner {
                 let _loader_ended = self.loader.send(wanted);
             }
             Output::Write(jobs) => {
-                let _writer_ended = self.writer.send(jobs);
+                let _writer_ended = self.writer.send(ToWriter::Jobs(jobs));
             }
         }
     }

@@ -4,6 +4,7 @@ use super::drain;
 use super::drain::Serving;
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
+use super::stores::{close_acts, open_store, start_scrub};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
@@ -17,27 +18,26 @@ use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
-use crate::storage::scrub::Scrub;
+use crate::storage::writer::ToWriter;
 use crate::storage::{loader, writer};
 use crate::webhooks;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
+use escapement_operators::{AccessEdge, Operators, Scribe};
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
 use escapement_runs_shell::RunsHandle;
 use escapement_sinks::{CannotStart, Sinks};
-use escapement_store::runs::EmbeddedRuns;
-use escapement_store::{Embedded, EmbeddedOptions, Reader, Store};
+use escapement_store::{Embedded, Reader, Store};
 use escapement_transport::CallerThreads;
-use escapement_transport::reload::ReloadThread;
+use escapement_transport::reload::Looks;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -51,7 +51,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
     let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
     let clock = Clock::start();
-    let store = open_store(config)?;
+    let mut store = open_store(config)?;
     let runs_store = runs::open_store(config, &store)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
@@ -67,8 +67,15 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let greeting = greeting(config, &engine_config);
     let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
     log_start(config, identity.boot_id, &recovered);
+    let scribe = Scribe {
+        boot_id: identity.boot_id,
+        keep_ms: Some(config.access.keep_operator_actions_ms),
+    };
+    close_acts(scribe, &mut store, clock)?;
 
-    let (jobs, jobs_rx) = std_mpsc::channel();
+    let (to_writer, asked) = std_mpsc::channel();
+    let for_operators = to_writer.clone();
+    let operators = Operators::new(move |recording| for_operators.send(ToWriter::Record(recording)).is_ok());
     let (stored, stored_rx) = mpsc::unbounded_channel();
     let (wanted, wanted_rx) = std_mpsc::channel();
     let (loaded, loaded_rx) = mpsc::unbounded_channel();
@@ -78,7 +85,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
-    let writer = writer::spawn(store, jobs_rx, stored, maintenance).map_err(no_thread)?;
+    let access = AccessEdge::new(operators, store.reader().map_err(Failure::Store)?);
+    let writer = writer::spawn(store, asked, stored, scribe, maintenance).map_err(no_thread)?;
     let start = EngineStart {
         config: engine_config,
         clock,
@@ -87,7 +95,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         stored: stored_rx,
         loaded: loaded_rx,
         effects: EffectRunner {
-            writer: jobs,
+            writer: to_writer,
             loader: wanted,
             sinks,
             drained,
@@ -102,10 +110,16 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         greeting,
         config.max_concurrent_steps,
         config.queue_allowance_ms,
+        access,
         closing_rx,
     );
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle());
     let runs = runs_store.map(start_runs).transpose()?;
+    let entrance = security.open(
+        connections_max,
+        runtimes.caller_threads(),
+        edge.access.operators(),
+    )?;
     let ended = runtimes.edge.block_on(serve(
         config,
         listener,
@@ -113,7 +127,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         runs.as_ref().map(|runs| runs.handle.clone()),
         drained_rx,
         closing,
-        security.open(connections_max, runtimes.caller_threads())?,
+        entrance,
     ));
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
@@ -187,13 +201,14 @@ fn no_thread(source: std::io::Error) -> Failure {
 async fn serve(
     config: &Config,
     listener: TcpListener,
-    edge: Edge,
+    mut edge: Edge,
     runs: Option<RunsHandle>,
     drained: watch::Receiver<Option<usize>>,
     closing: watch::Sender<bool>,
     entrance: Entrance,
 ) -> Result<(), Failure> {
     let Entrance { connections, reloads } = entrance;
+    edge.access = edge.access.with_looks(reloads.clone());
     let stop = stop_signal(reloads);
     let address = listener.local_addr().map_err(|source| Failure::Listen {
         address: config.listen,
@@ -231,11 +246,11 @@ async fn serve(
 }
 
 /// What asks for the end. A hangup does only where there is nothing to read again.
-fn stop_signal(reloads: Option<ReloadThread>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn stop_signal(reloads: Option<Looks>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     match reloads {
         None => Box::pin(escapement_process::stop_signal()),
         Some(reloads) => {
-            tokio::spawn(escapement_process::signal::hangups(move || reloads.look_now()));
+            tokio::spawn(escapement_process::signal::hangups(move || reloads.hangup()));
             Box::pin(escapement_process::signal::stop_signal_but_hangup())
         }
     }
@@ -255,52 +270,6 @@ fn start_sinks(config: &Config, boot_id: BootId) -> Result<Sinks, Failure> {
             source,
         },
     })
-}
-
-fn open_store(config: &Config) -> Result<Embedded, Failure> {
-    let options = EmbeddedOptions {
-        accept_loss: config.accept_loss,
-        ..EmbeddedOptions::default()
-    };
-    let store = Embedded::open(&config.store_path, options).map_err(Failure::Store)?;
-    let opening = store.opening();
-    info!(
-        store_path = %opening.directory.display(),
-        schema_version = opening.schema_version,
-        is_new = opening.is_new,
-        "store open"
-    );
-    for repaired in &opening.repaired {
-        warn!(repaired, "store repaired with the loss accepted");
-    }
-    if let Some(mode) = opening.mode_for_others {
-        warn!(
-            store_path = %opening.directory.display(),
-            mode = format!("{mode:04o}"),
-            "directory of the store is open to other users; its files are not"
-        );
-    }
-    Ok(store)
-}
-
-/// The look through the store in the background, if the operator wants it.
-fn start_scrub(
-    config: &Config,
-    store: &Embedded,
-    runs: Option<&EmbeddedRuns>,
-) -> Result<Option<Scrub>, Failure> {
-    if config.scrub_interval_ms == 0 {
-        return Ok(None);
-    }
-    let examiner = store.examiner().map_err(Failure::Store)?;
-    let interval = Duration::from_millis(config.scrub_interval_ms);
-    let runs = runs
-        .map(EmbeddedRuns::examiner)
-        .transpose()
-        .map_err(Failure::Store)?;
-    Scrub::start(examiner, runs, interval)
-        .map(Some)
-        .map_err(no_thread)
 }
 
 /// The runtimes of the process.

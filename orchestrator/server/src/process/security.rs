@@ -2,11 +2,14 @@
 
 use crate::config::Config;
 use crate::exit::Failure;
+use escapement_codec::archive::check::hex;
 use escapement_keys::Keys;
+use escapement_operators::Operators;
 use escapement_process::say;
-use escapement_transport::reload::{Reload, ReloadThread};
+use escapement_transport::reload::{Cause, Looked, Looks, Reload, Report};
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
+use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -118,13 +121,20 @@ impl Security {
     ///
     /// # Errors
     /// [`Failure::System`] if there is no thread for it.
-    pub(crate) fn open(self, connections_max: u32, callers: CallerThreads) -> Result<Entrance, Failure> {
+    pub(crate) fn open(
+        self,
+        connections_max: u32,
+        callers: CallerThreads,
+        operators: &Operators,
+    ) -> Result<Entrance, Failure> {
         let reloads = match self.sources.is_empty() {
             true => None,
             false => Some(
-                ReloadThread::start(self.sources, self.interval).map_err(|source| Failure::System {
-                    what: "thread",
-                    source,
+                Looks::start(self.sources, self.interval, recorded(operators.clone())).map_err(|source| {
+                    Failure::System {
+                        what: "thread",
+                        source,
+                    }
                 })?,
             ),
         };
@@ -138,9 +148,29 @@ impl Security {
     }
 }
 
+/// Writes down what is put in force. A store that takes nothing does not hold it up: a narrower policy must not wait for a disk.
+fn recorded(operators: Operators) -> impl FnMut(Cause, &Report, &mut dyn FnMut()) + Send + 'static {
+    move |cause, report, replace| {
+        let rpc = match cause {
+            // The call itself is recorded.
+            Cause::Call => return replace(),
+            Cause::Interval => "reload/interval",
+            Cause::Hangup => "reload/hangup",
+        };
+        let Looked::Replaced { sha256 } = &report.looked else {
+            return replace();
+        };
+        let request = json!({"what": report.what, "paths": report.files, "sha256": hex(sha256)});
+        operators.perform_in_any_case(rpc, &request, || {
+            replace();
+            json!({"what": report.what, "result": "replaced"})
+        });
+    }
+}
+
 /// The way in.
 pub(crate) struct Entrance {
     pub(crate) connections: Arc<Connections>,
     /// What reads files again; `None` if there are none.
-    pub(crate) reloads: Option<ReloadThread>,
+    pub(crate) reloads: Option<Looks>,
 }

@@ -24,6 +24,8 @@ pub(crate) struct Maintenance {
     idle_at: Instant,
     /// When a step is due although writes wait.
     busy_at: Instant,
+    /// Milliseconds since the last use of the store that count as no age.
+    longer_ms: u64,
     is_refused: bool,
 }
 
@@ -60,8 +62,17 @@ impl Maintenance {
             start,
             idle_at: now,
             busy_at: now + REMOVAL_PATIENCE,
+            longer_ms,
             is_refused: false,
         }
+    }
+
+    /// The time, and the time by which things are old, which a clock in a wrong year does not move: Unix milliseconds.
+    pub(crate) fn times(&self) -> (i64, i64) {
+        let aged = self
+            .unix_ms()
+            .saturating_sub(i64::try_from(self.longer_ms).unwrap_or(i64::MAX));
+        (self.clock.now().unix_ms, aged)
     }
 
     /// How long the writer may wait for writes; `None` for ever.

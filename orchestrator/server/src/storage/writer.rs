@@ -6,6 +6,7 @@ use super::retention::Maintenance;
 use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::STORE_LOOK_INTERVAL;
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
+use escapement_operators::{Recording, Scribe};
 use escapement_store::{Store, StoreFault};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -20,16 +21,26 @@ use tracing::error;
 /// and these are bounded by the executions that it holds.
 pub(crate) type StoredReceiver = UnboundedReceiver<StoredBatch>;
 
-/// Starts the thread. It ends, and gives the store back, when the engine's end of `jobs` is gone and everything is written.
+/// What the writer is asked for.
+#[derive(Debug)]
+pub(crate) enum ToWriter {
+    /// Writes of the engine.
+    Jobs(Vec<Job>),
+    /// An entry of what operators did.
+    Record(Recording),
+}
+
+/// Starts the thread. It ends, and gives the store back, when nobody has the other end of `asked` any more and everything is written.
 ///
-/// `jobs` is unbounded for the reason given at `StoredReceiver`, and bounded in the same way.
+/// `asked` is unbounded for the reason given at `StoredReceiver`, and bounded in the same way; entries by the calls that wait for them.
 ///
 /// # Errors
 /// If the operating system gives no thread.
 pub(crate) fn spawn<S: Store + 'static>(
     store: S,
-    jobs: Receiver<Vec<Job>>,
+    asked: Receiver<ToWriter>,
     stored: UnboundedSender<StoredBatch>,
+    scribe: Scribe,
     maintenance: Maintenance,
 ) -> std::io::Result<JoinHandle<S>> {
     std::thread::Builder::new()
@@ -38,8 +49,9 @@ pub(crate) fn spawn<S: Store + 'static>(
             let _exit_on_panic = ExitOnPanic { thread: "writer" };
             Writer {
                 committer: Committer::new(store),
-                jobs,
+                asked,
                 stored,
+                scribe,
                 waiting: WriteQueue::default(),
                 maintenance,
             }
@@ -49,8 +61,9 @@ pub(crate) fn spawn<S: Store + 'static>(
 
 struct Writer<S> {
     committer: Committer<S>,
-    jobs: Receiver<Vec<Job>>,
+    asked: Receiver<ToWriter>,
     stored: UnboundedSender<StoredBatch>,
+    scribe: Scribe,
     /// Taken from the channel and not committed yet, in order.
     waiting: WriteQueue,
     maintenance: Maintenance,
@@ -78,8 +91,8 @@ impl<S: Store> Writer<S> {
         while self.waiting.is_empty() {
             let patience = self.maintenance.patience(Instant::now());
             let patience = patience.map_or(STORE_LOOK_INTERVAL, |patience| patience.min(STORE_LOOK_INTERVAL));
-            match self.jobs.recv_timeout(patience) {
-                Ok(jobs) => self.waiting.handle_jobs(jobs),
+            match self.asked.recv_timeout(patience) {
+                Ok(asked) => self.take(asked),
                 Err(RecvTimeoutError::Timeout) => {
                     // A store that was taken away is noticed before somebody writes.
                     let _nothing = self.commit(&Commit::default());
@@ -89,10 +102,24 @@ impl<S: Store> Writer<S> {
             }
         }
         while !self.waiting.is_full() {
-            let Ok(jobs) = self.jobs.try_recv() else { break };
-            self.waiting.handle_jobs(jobs);
+            let Ok(asked) = self.asked.try_recv() else { break };
+            self.take(asked);
         }
         true
+    }
+
+    /// Entries are few, and have a commit of their own at once.
+    fn take(&mut self, asked: ToWriter) {
+        match asked {
+            ToWriter::Jobs(jobs) => self.waiting.handle_jobs(jobs),
+            ToWriter::Record(recording) => {
+                let (now, aged) = self.maintenance.times();
+                let written = self
+                    .scribe
+                    .write(self.committer.store_mut(), recording, now, aged);
+                written.unwrap_or_else(|fault| give_up(&fault));
+            }
+        }
     }
 
     fn commit(&mut self, commit: &Commit) -> StoredBatch {

@@ -98,7 +98,8 @@ fn add(stretches: &mut Option<Vec<Stretch>>, number: u64, time: i64) {
     }
 }
 
-/// The latest time among the executions with the highest numbers, the last removal and the last act of an operator; if the clock was set back among
+/// The latest time among the executions with the highest numbers, the last removal and the last act of an operator;
+/// if the clock was set back among
 /// those executions, the earliest time since.
 pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT accepted_at, coalesce(settled_at, accepted_at) FROM execution NOT INDEXED \

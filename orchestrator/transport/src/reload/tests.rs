@@ -11,6 +11,22 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// What came of a look, without what it came of.
+#[derive(Debug, Eq, PartialEq)]
+enum Seen {
+    Unchanged,
+    Replaced,
+    Refused,
+}
+
+fn look(reloadable: &mut Reloadable<String>) -> Seen {
+    match reloadable.look(&mut |_, replace| replace()).looked {
+        Looked::Unchanged { .. } => Seen::Unchanged,
+        Looked::Replaced { .. } => Seen::Replaced,
+        Looked::Refused { .. } => Seen::Refused,
+    }
+}
+
 /// Takes any text but `bad`.
 fn text_of(path: &Path) -> impl Fn(&Contents) -> Result<String, String> + Send + 'static {
     let path = path.to_owned();
@@ -27,23 +43,23 @@ fn a_change_replaces_the_value_and_a_bad_one_leaves_it() {
     fs::write(&file, "one").unwrap();
     let mut reloadable = Reloadable::load("test", vec![file.clone()], text_of(&file)).unwrap();
     let current = reloadable.current();
-    assert_eq!(reloadable.look(), Looked::Unchanged);
+    assert_eq!(look(&mut reloadable), Seen::Unchanged);
     let mut seen = |content: Option<&str>| {
         match content {
             Some(content) => fs::write(&file, content).unwrap(),
             None => fs::remove_file(&file).unwrap(),
         }
-        (reloadable.look(), current.borrow().as_str().to_owned())
+        (look(&mut reloadable), current.borrow().as_str().to_owned())
     };
-    assert_eq!(seen(Some("two")), (Looked::Replaced, "two".to_owned()));
-    assert_eq!(seen(Some("bad")), (Looked::Refused, "two".to_owned()));
+    assert_eq!(seen(Some("two")), (Seen::Replaced, "two".to_owned()));
+    assert_eq!(seen(Some("bad")), (Seen::Refused, "two".to_owned()));
     assert_eq!(
         seen(None::<&str>.or(Some("bad"))),
-        (Looked::Refused, "two".to_owned())
+        (Seen::Refused, "two".to_owned())
     );
-    assert_eq!(seen(None), (Looked::Refused, "two".to_owned()));
-    assert_eq!(seen(Some("two")), (Looked::Unchanged, "two".to_owned()));
-    assert_eq!(seen(Some("three")), (Looked::Replaced, "three".to_owned()));
+    assert_eq!(seen(None), (Seen::Refused, "two".to_owned()));
+    assert_eq!(seen(Some("two")), (Seen::Unchanged, "two".to_owned()));
+    assert_eq!(seen(Some("three")), (Seen::Replaced, "three".to_owned()));
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -61,7 +77,7 @@ fn a_symbolic_link_that_points_elsewhere_is_a_change() {
     let next = folder.join("next");
     std::os::unix::fs::symlink("new", &next).unwrap();
     fs::rename(&next, &link).unwrap();
-    assert_eq!(reloadable.look(), Looked::Replaced);
+    assert_eq!(look(&mut reloadable), Seen::Replaced);
     assert_eq!(**reloadable.current().borrow(), "new");
     fs::remove_dir_all(folder).unwrap();
 }
@@ -84,25 +100,64 @@ fn two_files_that_change_places_are_a_change() {
     write("x", "yz");
     let mut reloadable = Reloadable::load("test", vec![a.clone(), b.clone()], text_of(&a)).unwrap();
     write("xy", "z");
-    assert_eq!(reloadable.look(), Looked::Replaced);
+    assert_eq!(look(&mut reloadable), Seen::Replaced);
     write("z", "xy");
-    assert_eq!(reloadable.look(), Looked::Replaced);
+    assert_eq!(look(&mut reloadable), Seen::Replaced);
     fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn the_thread_looks_when_it_is_asked() {
-    struct Told(mpsc::Sender<()>);
-    impl Reload for Told {
-        fn look(&mut self) -> Looked {
-            self.0.send(()).unwrap();
-            Looked::Unchanged
+fn a_witness_sees_what_is_replaced_before_it_is_in_force() {
+    let folder = folder("witness");
+    let file = folder.join("file");
+    fs::write(&file, "one").unwrap();
+    let mut reloadable = Reloadable::load("test", vec![file.clone()], text_of(&file)).unwrap();
+    let current = reloadable.current();
+    fs::write(&file, "two").unwrap();
+    let mut told = Vec::new();
+    let report = reloadable.look(&mut |report, replace| {
+        let before = current.borrow().as_str().to_owned();
+        replace();
+        // Once more is not twice.
+        replace();
+        told.push((report.clone(), before, current.borrow().as_str().to_owned()));
+    });
+    assert_eq!((report.what, &report.files), ("test", &vec![file]));
+    assert_eq!(told, [(report, "one".to_owned(), "two".to_owned())]);
+    // What no witness lets through is not in force, and is found again.
+    fs::write(folder.join("file"), "three").unwrap();
+    drop(reloadable.look(&mut |_, _| {}));
+    assert_eq!(current.borrow().as_str(), "two");
+    assert_eq!(look(&mut reloadable), Seen::Replaced);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn the_thread_looks_when_it_is_asked() {
+    struct Changed(u8);
+    impl Reload for Changed {
+        fn look(&mut self, witness: Witness<'_>) -> Report {
+            self.0 += 1;
+            let report = Report {
+                what: "test",
+                files: Vec::new(),
+                looked: Looked::Replaced { sha256: [self.0; 32] },
+            };
+            witness(&report, &mut || {});
+            report
         }
     }
-    let (told, looks) = mpsc::channel();
-    let thread = ReloadThread::start(vec![Box::new(Told(told))], None).unwrap();
-    thread.look_now();
-    looks.recv().unwrap();
-    drop(thread);
-    assert!(looks.recv().is_err(), "the thread ends with its handle");
+    let (told, causes) = mpsc::channel();
+    let witness = move |cause, _: &Report, replace: &mut dyn FnMut()| {
+        told.send(cause).unwrap();
+        replace();
+    };
+    let looks = Looks::start(vec![Box::new(Changed(0))], None, witness).unwrap();
+    looks.hangup();
+    assert_eq!(causes.recv(), Ok(Cause::Hangup));
+    let reports = looks.look_now().await.unwrap();
+    assert_eq!(reports[0].looked, Looked::Replaced { sha256: [2; 32] });
+    assert_eq!(causes.recv(), Ok(Cause::Call));
+    drop(looks);
+    assert!(causes.recv().is_err(), "the thread ends with its handle");
 }

@@ -51,11 +51,11 @@ uncounted! { true:
     GetExecutionRequest WaitExecutionRequest ListExecutionsRequest WatchExecutionRequest ListAuditEntriesRequest
     ReplayExecutionRequest ExportExecutionRequest
     ListWorkersRequest ListActionsRequest DrainWorkerRequest DeclareWorkerDeadRequest
-    ForgetActionRequest WhoAmIRequest
+    ForgetActionRequest WhoAmIRequest ListOperatorActionsRequest ReloadRequest
 }
 
 uncounted! { false:
-    ForgetActionResponse WhoAmIResponse
+    ForgetActionResponse WhoAmIResponse ListOperatorActionsResponse ReloadResponse
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
     ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
     ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse

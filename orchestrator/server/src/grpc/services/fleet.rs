@@ -10,8 +10,9 @@ use escapement_engine::{ActionForgotten, Input, Losses, SessionState, WorkerSele
 use escapement_model::{InstanceId, limits};
 use escapement_transport::CallClass;
 use escapement_wire::v1;
-use escapement_wire::v1::fleet_service_server::FleetService;
-use tonic::{Request, Response, Status};
+use escapement_wire::v1::fleet_service_server::{FleetService, SERVICE_NAME};
+use serde_json::{Value, json};
+use tonic::{Extensions, Request, Response, Status};
 use tracing::info;
 
 /// The service.
@@ -23,6 +24,20 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(edge: Edge) -> Self {
         Self { edge }
+    }
+
+    /// Does something of an operator's, on record: the intent before it, the outcome behind it.
+    async fn perform<T: Send + 'static>(
+        &self,
+        extensions: &Extensions,
+        method: &str,
+        asked: Value,
+        act: impl Future<Output = Result<(T, Value), Status>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let operators = self.edge.access.operators();
+        let rpc = format!("{SERVICE_NAME}/{method}");
+        let performed = operators.perform(extensions, &rpc, asked, act).await;
+        performed.map(Response::new)
     }
 
     /// Refuses what would lose the steps of a worker that works.
@@ -73,48 +88,65 @@ impl FleetService for Fleet {
         &self,
         request: Request<v1::DrainWorkerRequest>,
     ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
-        let worker = selector(request.into_inner())?;
-        let drain = |caller| Input::DrainWorker { caller, worker };
-        let drained = self.edge.engine.call(Lane::Control, drain).await?;
-        let WorkersDrain {
-            workers,
-            actions_without_worker,
-        } = drained.ok_or(Rejection::NoSuchWorker)?;
-        info!(
-            workers = workers.len(),
-            ?actions_without_worker,
-            "operator drains workers"
-        );
-        Ok(Response::new(v1::DrainWorkerResponse {
-            workers: workers.iter().map(fleet::worker).collect(),
-            actions_without_worker: actions_without_worker.iter().map(ToString::to_string).collect(),
-        }))
+        let (_, extensions, request) = request.into_parts();
+        let asked = json!({"worker_id": request.worker_id, "instance_id": request.instance_id});
+        let worker = selector(request)?;
+        let engine = self.edge.engine.clone();
+        let drain = async move {
+            let drain = |caller| Input::DrainWorker { caller, worker };
+            let drained = engine.call(Lane::Control, drain).await?;
+            let WorkersDrain {
+                workers,
+                actions_without_worker,
+            } = drained.ok_or(Rejection::NoSuchWorker)?;
+            info!(
+                workers = workers.len(),
+                ?actions_without_worker,
+                "operator drains workers"
+            );
+            let said = json!({"workers": workers.len()});
+            let answer = v1::DrainWorkerResponse {
+                workers: workers.iter().map(fleet::worker).collect(),
+                actions_without_worker: actions_without_worker.iter().map(ToString::to_string).collect(),
+            };
+            Ok((answer, said))
+        };
+        self.perform(&extensions, "DrainWorker", asked, drain).await
     }
 
     async fn declare_worker_dead(
         &self,
         request: Request<v1::DeclareWorkerDeadRequest>,
     ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
-        let v1::DeclareWorkerDeadRequest { instance_id, force } = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
+        let v1::DeclareWorkerDeadRequest { instance_id, force } = request;
+        let asked = json!({"instance_id": instance_id, "force": force});
         let instance_id = self::instance_id(&instance_id)?;
         if !force {
             self.refuse_if_alive(instance_id).await?;
         }
-        let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
-        let losses = self.edge.engine.call(Lane::Control, declare).await?;
-        let Losses { n_lost, n_returned } = losses.ok_or(Rejection::NoSuchWorker)?;
-        info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
-        Ok(Response::new(v1::DeclareWorkerDeadResponse {
-            attempts_lost: count(n_lost),
-            attempts_returned: count(n_returned),
-        }))
+        let engine = self.edge.engine.clone();
+        let declare = async move {
+            let declare = |caller| Input::DeclareWorkerDead { caller, instance_id };
+            let losses = engine.call(Lane::Control, declare).await?;
+            let Losses { n_lost, n_returned } = losses.ok_or(Rejection::NoSuchWorker)?;
+            info!(%instance_id, n_lost, n_returned, "operator declares a worker dead");
+            let answer = v1::DeclareWorkerDeadResponse {
+                attempts_lost: count(n_lost),
+                attempts_returned: count(n_returned),
+            };
+            let said = json!({"attempts_lost": n_lost, "attempts_returned": n_returned});
+            Ok((answer, said))
+        };
+        self.perform(&extensions, "DeclareWorkerDead", asked, declare)
+            .await
     }
 
     async fn forget_action(
         &self,
         request: Request<v1::ForgetActionRequest>,
     ) -> Result<Response<v1::ForgetActionResponse>, Status> {
-        let name = request.into_inner().name;
+        let (_, extensions, v1::ForgetActionRequest { name }) = request.into_parts();
         if !(1..=limits::ACTION_CHARS_MAX).contains(&name.chars().count()) {
             let message = format!("must have 1 to {} code points", limits::ACTION_CHARS_MAX);
             return Err(Rejection::InvalidField {
@@ -123,15 +155,21 @@ impl FleetService for Fleet {
             }
             .into());
         }
-        let action = name.clone();
-        let forget = |caller| Input::ForgetAction { caller, name };
-        let forgotten = self.edge.engine.call(Lane::Control, forget).await?;
-        let ActionForgotten { was_known, n_queued } = forgotten.ok_or(Rejection::ActionInUse)?;
-        info!(action, was_known, n_queued, "operator forgets an action");
-        Ok(Response::new(v1::ForgetActionResponse {
-            known: was_known,
-            queued_executions: i32::try_from(n_queued).unwrap_or(i32::MAX),
-        }))
+        let asked = json!({"name": name});
+        let engine = self.edge.engine.clone();
+        let forget = async move {
+            let action = name.clone();
+            let forget = |caller| Input::ForgetAction { caller, name };
+            let forgotten = engine.call(Lane::Control, forget).await?;
+            let ActionForgotten { was_known, n_queued } = forgotten.ok_or(Rejection::ActionInUse)?;
+            info!(action, was_known, n_queued, "operator forgets an action");
+            let answer = v1::ForgetActionResponse {
+                known: was_known,
+                queued_executions: i32::try_from(n_queued).unwrap_or(i32::MAX),
+            };
+            Ok((answer, json!({"known": was_known, "queued_executions": n_queued})))
+        };
+        self.perform(&extensions, "ForgetAction", asked, forget).await
     }
 }
 

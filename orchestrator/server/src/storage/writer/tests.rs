@@ -40,6 +40,13 @@ fn keeping_everything() -> Maintenance {
     Maintenance::new(Removal::default(), crate::clock::Clock::start(), None)
 }
 
+fn scribe() -> Scribe {
+    Scribe {
+        boot_id: escapement_model::BootId::new([1; 16]),
+        keep_ms: None,
+    }
+}
+
 fn job(number: u64) -> Job {
     let execution_id = ExecutionId::from_random([1; 16]);
     Job {
@@ -63,10 +70,10 @@ fn run(
     let (jobs, jobs_rx) = channel();
     let (stored, mut stored_rx) = unbounded_channel();
     for batch in batches {
-        jobs.send(batch).unwrap();
+        jobs.send(ToWriter::Jobs(batch)).unwrap();
     }
     drop(jobs);
-    let store = spawn(store, jobs_rx, stored, keeping_everything())
+    let store = spawn(store, jobs_rx, stored, scribe(), keeping_everything())
         .unwrap()
         .join()
         .unwrap();
