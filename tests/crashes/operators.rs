@@ -133,7 +133,7 @@ async fn a_kill_at_any_call_leaves_no_act_without_its_intent() {
     let n_syncs = calls
         .iter()
         .filter(|call| call.kind.ends_with("sync") && call.file.ends_with("-wal"));
-    assert_eq!(n_syncs.count(), 2, "{calls:?}");
+    assert!(n_syncs.count() >= 2, "{calls:?}");
     let mut wrong = Vec::new();
     for call in calls {
         for action in [Action::KillBefore, Action::KillAfter] {
@@ -167,7 +167,7 @@ async fn on_a_full_disk_operators_are_refused_and_a_narrower_policy_holds_all_th
     std::fs::write(&file, "version = 1\n[anonymous]\nroles = [\"operator\"]\n").unwrap();
     let narrowed = async || {
         let refused = access.clone().reload(ReloadRequest {}).await.unwrap_err();
-        (refused.code() == Code::PermissionDenied).then_some(())
+        (refused.code() == Code::Unauthenticated).then_some(())
     };
     wait_for("the narrower policy to hold", FULL_LIMIT, narrowed)
         .await

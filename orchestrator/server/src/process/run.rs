@@ -38,7 +38,6 @@ use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
