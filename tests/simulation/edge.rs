@@ -8,7 +8,8 @@ use escapement_codec::execution;
 use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
-    Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter, UntilDecided,
+    Ended, ExecutionView, Input, LoadOutcome, NamespaceKey, Refusal, Reply, Submission, Submitted, Submitter,
+    UntilDecided,
 };
 use escapement_host::recovery;
 use escapement_model::ExecutionId;
@@ -58,6 +59,7 @@ impl World {
                 let fresh_id = self.jobs[job].id;
                 let submission = |submitter| {
                     Input::Submit(Submission {
+                        namespace: NamespaceKey::default(),
                         submitter,
                         request,
                         fresh_id,
@@ -317,6 +319,7 @@ fn reason(refusal: Refusal) -> &'static str {
         Refusal::ExecutionIdUsed => "EXECUTION_ID_IN_USE",
         Refusal::PlanIdUsed { .. } => "PLAN_ID_USED",
         Refusal::QueueFull => "QUEUE_FULL",
+        Refusal::NamespaceQuota { .. } => "NAMESPACE_QUOTA",
         Refusal::NestedTooDeep => "NESTED_TOO_DEEP",
         Refusal::TooManyChildren => "TOO_MANY_CHILDREN",
         Refusal::Draining => "DRAINING",

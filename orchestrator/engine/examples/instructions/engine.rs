@@ -4,7 +4,8 @@ use crate::measured_by_callgrind;
 use crate::plans::{Shape, action, execution_id};
 use crate::world::{Handler, WaitFor, World, recovered, submission, watch};
 use escapement_engine::{
-    CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey,
+    CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, NamespaceKey, RecoveredParked,
+    Reply, SessionKey,
 };
 
 workloads! {
@@ -292,6 +293,7 @@ fn explain(counts_words: bool) -> u64 {
 
 fn parked(n: u64, request_digest: [u8; 32]) -> Input {
     let one = RecoveredParked {
+        namespace: NamespaceKey::default(),
         execution_id: execution_id(n),
         request_digest,
         priority: 0,
