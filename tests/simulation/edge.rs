@@ -3,13 +3,14 @@
 
 use crate::callers::{Asked, CallNumber, Question, Told};
 use crate::orchestrator::Call;
+use crate::shares;
 use crate::world::{Happening, World};
 use escapement_codec::execution;
+use escapement_codec::namespaces;
 use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
-    Ended, ExecutionView, Input, LoadOutcome, NamespaceKey, Refusal, Reply, Submission, Submitted, Submitter,
-    UntilDecided,
+    Ended, ExecutionView, Input, LoadOutcome, Refusal, Reply, Submission, Submitted, Submitter, UntilDecided,
 };
 use escapement_host::recovery;
 use escapement_model::ExecutionId;
@@ -57,9 +58,10 @@ impl World {
             Question::Submit { job, waits } => {
                 let request = Arc::clone(&self.jobs[job].request);
                 let fresh_id = self.jobs[job].id;
+                let namespace = namespaces::key(&shares::namespace(self.jobs[job].namespace));
                 let submission = |submitter| {
                     Input::Submit(Submission {
-                        namespace: NamespaceKey::default(),
+                        namespace,
                         submitter,
                         request,
                         fresh_id,
