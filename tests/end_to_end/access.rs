@@ -7,3 +7,4 @@ mod issuers;
 mod matrix;
 mod policies;
 mod sessions;
+mod shares;
