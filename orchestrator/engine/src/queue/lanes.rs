@@ -213,11 +213,12 @@ fn stand(lane: &Lane, before: Standing, share: NamespaceShare, now: Tag) -> Stan
         true => before.tag.max(now),
         false => before.tag,
     };
-    let (n_queued, n_pinned) = (lane.queue.n_open(), lane.pinned.n_open());
+    // Those that are pinned take no memory from others, and may stand behind the first that is parked.
+    let n_queued = lane.queue.n_open();
     // One more than may start, so that the next is there once another ends.
     let worth_memory_max = room.saturating_add(1);
-    let n_worth = n_queued.min(worth_memory_max.saturating_sub(n_pinned));
-    let n_ahead = n_queued + n_pinned + lane.fetching.n_open();
+    let n_worth = n_queued.min(worth_memory_max);
+    let n_ahead = n_queued + lane.fetching.n_open();
     let (last, first_idle) = (lane.queue.last_open(), lane.idle.first_open());
     let last_held = lane.queue.last_held();
     // What must wait for the end of another is worth less memory than anything that may start now.
@@ -228,7 +229,7 @@ fn stand(lane: &Lane, before: Standing, share: NamespaceShare, now: Tag) -> Stan
         competing: first.map(|first| (tag, first)),
         last: last
             .filter(|_| n_worth == n_queued)
-            .map(|last| (tag_after(n_queued + n_pinned - 1), last)),
+            .map(|last| (tag_after(n_queued - 1), last)),
         spare: last_held.or(last.filter(|_| n_worth < n_queued)),
         wanted: first_idle
             .filter(|_| n_ahead < worth_memory_max)
