@@ -11,4 +11,5 @@ mod matrix;
 mod operators;
 mod policies;
 mod sessions;
+mod shares;
 mod tenants;

@@ -2,6 +2,7 @@
 //! What the orchestrator does with a question is in `edge`; what is right is judged by the history checker.
 
 use crate::plans::{self, Ids};
+use crate::shares;
 use crate::world::{Happening, World};
 use escapement_contract::Request;
 use escapement_model::ExecutionId;
@@ -23,6 +24,8 @@ pub(crate) struct Caller {
 pub(crate) struct Job {
     pub(crate) caller: usize,
     pub(crate) id: ExecutionId,
+    /// The place of its namespace.
+    pub(crate) namespace: usize,
     pub(crate) request: Arc<Request>,
     pub(crate) known: Known,
     /// Its caller has gone away for good.
@@ -138,12 +141,18 @@ impl World {
     pub(crate) fn submit_plan(&mut self, parent: Option<ExecutionId>) {
         let ids = self.ids_of_a_plan();
         let unix_ms = self.unix_ms();
-        let request = plans::request(&mut self.dice, unix_ms, &self.scenario, parent, &ids);
+        let of_parent = self.jobs.iter().find(|job| Some(job.id) == parent);
+        let of_another = ids.namespace.or(of_parent.map(|job| job.namespace));
+        let place = of_another.unwrap_or_else(|| self.dice.index(shares::NAMES.len()));
+        let namespace = shares::namespace(place);
+        let request = plans::request(&mut self.dice, unix_ms, &self.scenario, parent, &ids, namespace);
         let id = request.execution_id().expect("simulated requests name it");
+        self.storage.shares_judge.handed_in(id, place, parent.is_some());
         let caller = self.dice.index(self.callers.len());
         self.jobs.push(Job {
             caller,
             id,
+            namespace: place,
             request,
             known: Known::Nothing,
             is_abandoned: false,
@@ -163,6 +172,7 @@ impl World {
             if self.dice.percent(50) {
                 ids.execution = Some(other.id.to_string());
                 ids.priority = Some(other.request.plan().priority());
+                ids.namespace = Some(other.namespace);
             } else {
                 ids.plan = Some(other.request.plan().id().to_string());
             }
@@ -348,7 +358,7 @@ impl World {
                     plan: request.plan().id(),
                     digest: u64::from_be_bytes(digest),
                     priority: request.plan().priority(),
-                    queue: queue_of(self.jobs[job].id, request),
+                    queue: queue_of(&self.jobs[job]),
                     waits,
                 };
             }
@@ -566,9 +576,16 @@ impl Told {
     }
 }
 
-/// The same for executions that begin with the same actions. One that names its deadline may be one that ends at its start, and
+/// The same for executions of one namespace that begin with the same actions. One that names its deadline may be one that ends at its start, and
 /// that is not held back with the others: it has a queue of its own.
-fn queue_of(id: ExecutionId, request: &Request) -> u64 {
+fn queue_of(
+    Job {
+        id,
+        namespace,
+        request,
+        ..
+    }: &Job,
+) -> u64 {
     if request.deadline_ms().is_some() {
         return hash_of_bytes(id.to_string().as_bytes());
     }
@@ -576,6 +593,7 @@ fn queue_of(id: ExecutionId, request: &Request) -> u64 {
     let steps = plan.canonical_order().iter().map(|index| plan.step(*index));
     let first = steps.filter(|step| step.depends_on().is_empty());
     let first = first.take(request.max_concurrent_steps() as usize);
-    let actions: BTreeSet<&str> = first.map(|step| step.action()).collect();
+    let mut actions: BTreeSet<&str> = first.map(|step| step.action()).collect();
+    actions.insert(shares::NAMES[*namespace]);
     hash_of_bytes(actions.into_iter().collect::<Vec<_>>().join(" ").as_bytes())
 }

@@ -3,8 +3,10 @@
 
 use crate::callers::{Asked, CallNumber, Question, Told};
 use crate::orchestrator::Call;
+use crate::shares;
 use crate::world::{Happening, World};
 use escapement_codec::execution;
+use escapement_codec::namespaces;
 use escapement_codec::stored;
 use escapement_contract::Persisted;
 use escapement_engine::{
@@ -56,8 +58,10 @@ impl World {
             Question::Submit { job, waits } => {
                 let request = Arc::clone(&self.jobs[job].request);
                 let fresh_id = self.jobs[job].id;
+                let namespace = namespaces::key(&shares::namespace(self.jobs[job].namespace));
                 let submission = |submitter| {
                     Input::Submit(Submission {
+                        namespace,
                         submitter,
                         request,
                         fresh_id,
@@ -317,6 +321,7 @@ fn reason(refusal: Refusal) -> &'static str {
         Refusal::ExecutionIdUsed => "EXECUTION_ID_IN_USE",
         Refusal::PlanIdUsed { .. } => "PLAN_ID_USED",
         Refusal::QueueFull => "QUEUE_FULL",
+        Refusal::NamespaceQuota { .. } => "NAMESPACE_QUOTA",
         Refusal::NestedTooDeep => "NESTED_TOO_DEEP",
         Refusal::TooManyChildren => "TOO_MANY_CHILDREN",
         Refusal::Draining => "DRAINING",

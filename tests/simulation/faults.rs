@@ -3,6 +3,7 @@
 use crate::disk::End;
 use crate::network::StreamId;
 use crate::orchestrator::Call;
+use crate::shares::Shares;
 use crate::truth::ProcessKey;
 use crate::world::{Happening, World};
 use escapement_engine::{Input, WorkerSelector};
@@ -35,7 +36,8 @@ impl World {
             64..=67 => self.operator_drains(seat),
             68..=72 => self.operator_declares_dead(seat),
             73..=82 => self.report_by_call(),
-            83..=88 => self.move_wall_clock(),
+            83..=86 => self.move_wall_clock(),
+            87..=88 => self.change_shares(),
             89..=91 => self.partition_a_caller(),
             92..=94 => self.disk_is_slow(),
             95..=97 => self.disk_is_full(),
@@ -297,6 +299,16 @@ impl World {
         }
     }
 
+    /// Another policy.
+    fn change_shares(&mut self) {
+        let shares = Shares::of(&mut self.dice);
+        if let Some(process) = &mut self.orchestrator {
+            process.happened(shares.input());
+        }
+        self.storage.shares_change(shares);
+        self.note_fault("other shares", None);
+    }
+
     /// Nothing goes wrong any more, and what was wrong is mended; half-open streams remain what they are.
     pub(crate) fn heal(&mut self) {
         self.trace.note(self.now_ms, "everything is mended");
@@ -354,6 +366,6 @@ impl World {
 }
 
 /// One of each kind, and more of those that only a restart makes up for.
-const KINDS: [u64; 22] = [
-    0, 16, 28, 33, 41, 45, 45, 45, 47, 51, 55, 64, 68, 73, 83, 89, 92, 95, 98, 45, 95, 98,
+const KINDS: [u64; 23] = [
+    87, 0, 16, 28, 33, 41, 45, 45, 45, 47, 51, 55, 64, 68, 73, 83, 89, 92, 95, 98, 45, 95, 98,
 ];

@@ -23,6 +23,7 @@ mod scenario;
 mod seat;
 mod seeds;
 mod settle;
+mod shares;
 mod storage;
 mod tally;
 mod trace;
@@ -39,7 +40,7 @@ const SEEDS: u64 = 500;
 /// So many on one thread, and the same on four.
 const SEEDS_COMPARED: u64 = 16;
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 58] = [
+const FLOORS: [(&str, u64); 60] = [
     ("executions", 1_700),
     ("assignments", 5_500),
     ("bodies", 5_300),
@@ -65,6 +66,7 @@ const FLOORS: [(&str, u64); 58] = [
     ("answers: EXECUTION_ID_IN_USE", 30),
     ("answers: PLAN_ID_USED", 20),
     ("answers: QUEUE_FULL", 500),
+    ("answers: NAMESPACE_QUOTA", 100),
     ("answers: STORE_FULL", 200),
     ("answers: STORE_FAILED", 5),
     ("answers: DRAINING", 30),
@@ -80,7 +82,8 @@ const FLOORS: [(&str, u64); 58] = [
     ("fault: full disk", 60),
     ("fault: slow disk", 30),
     ("fault: start fails", 60),
-    ("fault: wall clock jumps", 35),
+    ("fault: wall clock jumps", 25),
+    ("fault: other shares", 10),
     ("fault: orchestrator drain", 30),
     ("fault: orchestrator stands still", 20),
     ("fault: worker crash", 40),

@@ -49,7 +49,10 @@ impl World {
             .iter()
             .map(|recovered| recovered.execution_id)
             .collect();
-        process.host.handle_recovered(moment, recovered.into_inputs());
+        let shares = std::iter::once(self.storage.shares.input());
+        process
+            .host
+            .handle_recovered(moment, shares.chain(recovered.into_inputs()));
         self.orchestrator = Some(process);
         self.run_outputs();
         for execution_id in ids {

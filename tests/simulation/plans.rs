@@ -2,9 +2,10 @@
 
 use crate::dice::Dice;
 use crate::scenario::{ACTIONS, Scenario};
+use escapement_codec::provenance::Provenance;
 use escapement_contract::{PlanDraft, Request, RequestDraft, RetryPolicyDraft, StepDraft, validate_request};
 use escapement_model::opaque::StructBuilder;
-use escapement_model::{ExecutionId, Opaque};
+use escapement_model::{ExecutionId, Namespace, Opaque};
 use std::sync::Arc;
 
 /// Ids that somebody else uses; others are fresh.
@@ -14,6 +15,8 @@ pub(crate) struct Ids {
     pub(crate) plan: Option<String>,
     /// Where two ask for one execution, the checker of the order cannot know which of both runs.
     pub(crate) priority: Option<i32>,
+    /// The place of its namespace; the same holds.
+    pub(crate) namespace: Option<usize>,
 }
 
 /// A request that names its execution.
@@ -23,6 +26,7 @@ pub(crate) fn request(
     scenario: &Scenario,
     parent: Option<ExecutionId>,
     ids: &Ids,
+    namespace: Namespace,
 ) -> Arc<Request> {
     let n_steps = dice.between(1, scenario.n_steps_max);
     let large = scenario.large_payloads && dice.percent(20);
@@ -70,7 +74,12 @@ pub(crate) fn request(
         max_concurrent_steps: Some(i32::try_from(dice.between(1, 8)).expect("it is small")),
         ..RequestDraft::default()
     };
-    Arc::new(validate_request(draft, 1_024).expect("simulated requests are valid"))
+    let provenance = Provenance {
+        namespace,
+        ..Provenance::default()
+    };
+    let request = validate_request(draft, 1_024).expect("simulated requests are valid");
+    Arc::new(request.with_provenance(provenance.encode()))
 }
 
 fn step(dice: &mut Dice, before: &[StepDraft], large: bool) -> StepDraft {

@@ -1,6 +1,7 @@
 //! What a seed's world consists of before anything happens in it. Decides nothing of what happens.
 
 use crate::dice::Dice;
+use crate::shares::Shares;
 
 /// The sizes and rates of one run.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Scenario {
     pub(crate) max_running_executions: usize,
     pub(crate) max_live_executions: usize,
     pub(crate) queued_in_memory_max: usize,
+    /// What namespaces may take, at first.
+    pub(crate) shares: Shares,
     /// What goes wrong, at most.
     pub(crate) n_faults: u64,
     /// Plans that are handed in while things go wrong, those of workers not counted.
@@ -101,6 +104,7 @@ impl Scenario {
             max_running_executions: usize::try_from(*dice.pick(&[1, 3, 8, 24])).expect("it is small"),
             max_live_executions: *dice.pick(&[3, 200, 200, 200]),
             queued_in_memory_max: *dice.pick(&[1, 3, 10_000]),
+            shares: Shares::of(dice),
             n_faults: u64::MAX,
             n_plans_max: 200,
             n_steps_max: 12,

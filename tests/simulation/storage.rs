@@ -4,6 +4,7 @@
 use crate::dice::Dice;
 use crate::disk::{Disk, End, OpenStore};
 use crate::replaying::Replayer;
+use crate::shares::{Shares, SharesJudge};
 use escapement_engine::{StoreWrite, WriteOutcome};
 use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
@@ -33,6 +34,9 @@ pub(crate) struct Storage {
     settled_by: BTreeMap<ExecutionId, u64>,
     pub(crate) n_commits: u64,
     pub(crate) replayer: Replayer,
+    /// What namespaces may take, by the policy's file.
+    pub(crate) shares: Shares,
+    pub(crate) shares_judge: SharesJudge,
 }
 
 struct Open {
@@ -73,7 +77,7 @@ pub(crate) enum Progress {
 }
 
 impl Storage {
-    pub(crate) fn new(disk: Disk, commit_ms_max: u64) -> Self {
+    pub(crate) fn new(disk: Disk, commit_ms_max: u64, shares: Shares) -> Self {
         Self {
             disk,
             open: None,
@@ -87,7 +91,14 @@ impl Storage {
             settled_by: BTreeMap::new(),
             n_commits: 0,
             replayer: Replayer::default(),
+            shares,
+            shares_judge: SharesJudge::default(),
         }
+    }
+
+    /// These hold from now on.
+    pub(crate) fn shares_change(&mut self, shares: Shares) {
+        self.shares = shares;
     }
 
     /// A new process opens what there is, and reads what is not settled.
@@ -101,6 +112,9 @@ impl Storage {
         let reader = store.reader().map_err(|fault| kind(&fault))?;
         let recovered = recovery::unsettled(reader.as_ref(), false, in_memory_max)
             .map_err(|fault| format!("{fault:?}"))?;
+        let parked = recovered.parked.iter().flatten().map(|one| one.execution_id);
+        let whole = recovered.whole.iter().map(|one| one.execution_id);
+        self.shares_judge.begins(whole.chain(parked));
         self.open = Some(Open {
             boot,
             committer: Committer::new(store),
@@ -124,6 +138,7 @@ impl Storage {
         let open = self.open.as_mut().expect("a process has the store open");
         for job in &jobs {
             self.replayer.written(&job.content);
+            self.shares_judge.decided(&job.content, &self.shares);
             if let StoreWrite::Settle { settlement } = &job.content {
                 self.settled_by.insert(settlement.result.execution_id, open.boot);
             }
@@ -174,6 +189,7 @@ impl Storage {
         };
         for (job, (_, outcome)) in commit.jobs.iter().zip(&answers) {
             if *outcome == WriteOutcome::Durable {
+                self.shares_judge.written(&job.content);
                 match &job.content {
                     StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
                     StoreWrite::Settle { settlement } => self.settled.insert(settlement.result.execution_id),

@@ -145,7 +145,7 @@ impl World {
         let mut dice = Dice::new(seed);
         let scenario = Scenario::of(&mut dice);
         let disk = Disk::new(&mut dice, scenario.has_quick_store);
-        let storage = Storage::new(disk, scenario.store_ms_max);
+        let storage = Storage::new(disk, scenario.store_ms_max, scenario.shares.clone());
         let seats = scenario.workers.iter().cloned().map(Seat::new).collect();
         let mut world = Self {
             now_ms: 0,

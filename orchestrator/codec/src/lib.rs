@@ -7,6 +7,7 @@ pub mod audit;
 pub mod audit_from_wire;
 pub mod certificate;
 pub mod execution;
+pub mod namespaces;
 pub mod provenance;
 pub mod request;
 

@@ -69,7 +69,8 @@ fn input(at_ms: u64, input: &Input) -> Option<Line> {
             let line = call("declare_worker_dead").value("call", caller.id.0);
             line.id("instance", instance_id)
         }
-        Input::Submit(_)
+        Input::ShareOut(_)
+        | Input::Submit(_)
         | Input::Wait { .. }
         | Input::Describe { .. }
         | Input::Explain { .. }

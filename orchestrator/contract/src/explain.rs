@@ -76,17 +76,35 @@ pub enum ExecutionReason {
 /// The place of an execution among those that wait to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionFacts {
-    /// Executions that start before it, at most [`COUNTED_MAX`]. Of those that are held back, only those that wait for
+    /// Executions of its namespace that start before it, at most [`COUNTED_MAX`]. Of those that are held back, only those that wait for
     /// the same actions.
     pub n_before: u64,
     /// Executions that run.
     pub n_running: u32,
     /// Executions that may run at a time.
     pub n_running_max: u32,
+    /// Present if its namespace has a limit of its own.
+    pub quota: Option<QuotaFacts>,
     /// The orchestrator stops: nothing starts any more.
     pub is_draining: bool,
     /// Present if the execution is held back.
     pub held_back: Option<HeldBackFacts>,
+}
+
+/// What a namespace has of what it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaFacts {
+    /// Executions of the namespace that run.
+    pub n_running: u32,
+    /// Executions of it that may run at a time.
+    pub n_running_max: u32,
+}
+
+impl QuotaFacts {
+    /// True if none more may run.
+    pub fn is_used_up(self) -> bool {
+        self.n_running >= self.n_running_max
+    }
 }
 
 /// Why an execution is held back: no live worker could begin with it.

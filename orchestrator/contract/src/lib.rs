@@ -45,8 +45,8 @@ pub use execution::{
 };
 pub use explain::{
     AdmissionFacts, COUNTED_MAX, DEPENDENCIES_LISTED_MAX, End, EndedBy, ExecutionFacts, ExecutionReason,
-    Explanation, HeldBackFacts, OpenDependencies, QueueFacts, StepFacts, StepReason, WorkerFacts, WriteFacts,
-    explain_queued, explain_settled,
+    Explanation, HeldBackFacts, OpenDependencies, QueueFacts, QuotaFacts, StepFacts, StepReason, WorkerFacts,
+    WriteFacts, explain_queued, explain_settled,
 };
 pub use input_log::{InputLog, LoggedInput};
 pub use outcome::{Outcome, Reported};

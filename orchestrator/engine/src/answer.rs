@@ -213,6 +213,11 @@ pub enum Refusal {
     },
     /// Too many executions are accepted and not settled.
     QueueFull,
+    /// Too many executions of its namespace are accepted and not settled.
+    NamespaceQuota {
+        /// How many may be.
+        max_live_executions: u32,
+    },
     /// Plans execute plans deeper than the limit.
     NestedTooDeep,
     /// The parent has as many live children as steps with workers.

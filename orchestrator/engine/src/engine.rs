@@ -60,6 +60,7 @@ impl Engine {
     pub fn handle(&mut self, now: Moment, input: Input) {
         self.fire_due_timers(now);
         match input {
+            Input::ShareOut(shares) => self.queue.share_out(shares),
             Input::Submit(submission) => self.submit(submission),
             Input::Wait { caller, execution_id } => self.wait(caller, execution_id),
             Input::Describe { caller, execution_id } => {

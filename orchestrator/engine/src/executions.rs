@@ -14,7 +14,7 @@ use crate::config::EngineConfig;
 use crate::durable::DurableAccept;
 use crate::effect::{Effect, StoreWrite};
 use crate::fleet::{ReadyStep, Work};
-use crate::keys::{CallerId, ExecutionKey, WriteId};
+use crate::keys::{CallerId, ExecutionKey, NamespaceKey, WriteId};
 use crate::queue::{FetchReason, Parked, Ticket};
 use crate::stored::Recovered;
 use crate::timers::Timers;
@@ -65,8 +65,8 @@ pub(crate) enum Routed {
     Withdraw { step: StepIndex, reason: WithdrawReason },
     /// It does not wait for its start any more.
     LeaveQueue(Ticket),
-    /// It is settled, and no worker has anything of it.
-    Release { holds_slot: bool },
+    /// It is settled, and no worker has anything of it. It held a slot of this namespace.
+    Release { slot_of: Option<NamespaceKey> },
     /// It is settled, and its result is returned.
     Ended { counts_as_overdue: bool },
 }
@@ -85,6 +85,15 @@ impl Executions {
 
     pub(crate) fn len(&self) -> usize {
         self.live.len()
+    }
+
+    /// How many of a namespace.
+    pub(crate) fn n_of(&self, namespace: NamespaceKey) -> usize {
+        self.live.n_of(namespace)
+    }
+
+    pub(crate) fn namespace_of(&self, key: ExecutionKey) -> NamespaceKey {
+        self.live.at(key).namespace
     }
 
     pub(crate) fn is_writing(&self) -> bool {
@@ -173,8 +182,8 @@ impl Executions {
             // The settle write has marked the plan in the store's registry, which answers for it from here on.
             Delivery::UpdatePlanRegistry(_) => self.live.end_plan(key),
             Delivery::ReleaseResources(_) => {
-                let holds_slot = core::mem::take(&mut self.live.at_mut(key).holds_slot);
-                return Some(Routed::Release { holds_slot });
+                let slot_of = self.live.at_mut(key).take_slot();
+                return Some(Routed::Release { slot_of });
             }
             Delivery::NotifyErrorHandler(persisted) => turn.push(Effect::NotifyErrorHandler(persisted)),
             Delivery::ReturnResult(persisted) => {
@@ -306,6 +315,7 @@ impl Executions {
         let due_ms = live.execution.next_due_ms();
         let parked = Parked {
             key,
+            namespace: live.namespace,
             digest: *live.request.digest(),
             priority: live.request.plan().priority(),
             clock: live.clock,
@@ -332,7 +342,13 @@ impl Executions {
             recovered.deadline_ms,
             parked.clock.at(turn.now_ms()),
         );
-        let mut live = LiveExecution::new(execution, recovered.request, recovered.execution_id, parked.clock);
+        let mut live = LiveExecution::new(
+            execution,
+            recovered.request,
+            recovered.execution_id,
+            parked.namespace,
+            parked.clock,
+        );
         live.begin(accept);
         live.counts_as_overdue = parked.fetch == Some(FetchReason::Overdue);
         live.waiters = waiters;

@@ -4,7 +4,7 @@ use crate::answer::{
     ActionForgotten, ActionView, AttemptStanding, Caller, Ended, ExecutionView, ExplainAnswer, Losses,
     Submitted, Watched, WorkerView, WorkersDrain,
 };
-use crate::keys::{CallerId, SessionKey, WriteId};
+use crate::keys::{CallerId, NamespaceKey, SessionKey, WriteId};
 use crate::stored::{ActionMemory, LoadOutcome, Recovered, RecoveredParked, WriteOutcome};
 use crate::worker::{AckVerdict, AttemptReport, FromWorker};
 use alloc::string::String;
@@ -12,11 +12,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use escapement_contract::Request;
+use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// One input. Inputs are handled one at a time, in the order in which they arrive.
 #[derive(Clone, Debug)]
 pub enum Input {
+    /// What namespaces may take from now on: these, each once; every other has weight 1 and no limits of its own.
+    /// Nothing that was accepted is lost, and nothing that runs is stopped.
+    ShareOut(Vec<NamespaceShare>),
     /// A caller hands in a plan.
     Submit(Submission),
     /// A caller wants to know when an execution is settled.
@@ -168,9 +172,47 @@ pub enum WorkerSelector {
     WorkerId(Arc<str>),
 }
 
+/// What one namespace may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceShare {
+    /// Which.
+    pub namespace: NamespaceKey,
+    /// Its share of the starts while others wait too, 1 to 1000.
+    pub weight: u32,
+    /// Executions of it that are accepted and not settled, at a time, nested ones counted. `None`: the engine's limit.
+    pub max_live_executions: Option<u32>,
+    /// Executions of it that run at a time, nested ones not counted. `None`: the engine's limit.
+    pub max_running_executions: Option<u32>,
+}
+
+impl NamespaceShare {
+    /// What a namespace has of which nothing is said.
+    pub fn of(namespace: NamespaceKey) -> Self {
+        Self {
+            namespace,
+            weight: 1,
+            max_live_executions: None,
+            max_running_executions: None,
+        }
+    }
+
+    //
+    /// How many more may run.
+    pub(crate) fn running_room(self, n_running: usize) -> usize {
+        let max = self.max_running_executions.map_or(usize::MAX, |max| max as usize);
+        let max = match planted::is_on(Bug::NamespaceQuotaOffByOne) {
+            true => max.saturating_add(1),
+            false => max,
+        };
+        max.saturating_sub(n_running)
+    }
+}
+
 /// A plan that a caller hands in.
 #[derive(Clone, Debug)]
 pub struct Submission {
+    /// Whose share it takes.
+    pub namespace: NamespaceKey,
     /// Who, and what the caller wants to hear.
     pub submitter: Submitter,
     /// What, validated.

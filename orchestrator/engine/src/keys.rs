@@ -12,6 +12,10 @@ pub struct SessionKey(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteId(pub u64);
 
+/// Names a namespace: the shell gives each name a number of its own, the same in every process lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceKey(pub u64);
+
 /// Names an execution; rises with age, so it orders "first come first served".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ExecutionKey(pub(crate) u64);

@@ -10,7 +10,7 @@
 //! | what comes in and goes out, and as which types | `input`, `effect`, `answer`, `stored`, `worker` |
 //! | which owner gets an input, and what one owner's answer means for another | `engine` |
 //! | what an execution, its writes and its callers wait for | `executions` |
-//! | which execution starts next, is held back, or is parked | `queue` |
+//! | which namespace is next, and which execution starts, is held back, or is parked | `queue` |
 //! | which worker is alive, what it offers and has, which step it gets | `fleet` |
 //! | what a stop lets finish | `drain` |
 //!
@@ -54,8 +54,8 @@ pub use config::EngineConfig;
 pub use durable::DurableAccept;
 pub use effect::{Effect, Notice, StoreWrite};
 pub use engine::Engine;
-pub use input::{Input, Piece, Submission, Submitter, UntilDecided, Watch, WorkerSelector};
-pub use keys::{CallerId, SessionKey, WriteId};
+pub use input::{Input, NamespaceShare, Piece, Submission, Submitter, UntilDecided, Watch, WorkerSelector};
+pub use keys::{CallerId, NamespaceKey, SessionKey, WriteId};
 pub use stored::{
     ActionMemory, LoadOutcome, Recovered, RecoveredParked, WriteConflict, WriteFailure, WriteOutcome,
 };

@@ -59,3 +59,6 @@ pub(crate) const ACTION_MEMORIES_WRITTEN_MAX: usize = 1_024;
 pub(crate) const REGISTRATIONS_LOOKED_AT_EVERY_MS: u64 = 60_000;
 /// Names of actions that are not registered, each told once within that time.
 pub(crate) const NOT_FOUND_NAMES_MAX: usize = 100;
+/// Namespaces that are remembered though nothing of them waits or runs, because they had more than their share; the one that
+/// is least ahead goes first.
+pub(crate) const NAMESPACES_RESTING_MAX: usize = 10_000;

@@ -1,5 +1,6 @@
 //! What the store says: what it holds at a start, and what came of reads and writes. Reads and writes nothing.
 
+use crate::keys::NamespaceKey;
 use alloc::sync::Arc;
 use escapement_contract::{Interruption, Request};
 use escapement_model::ExecutionId;
@@ -18,6 +19,8 @@ pub struct ActionMemory {
 pub struct Recovered {
     /// Its id.
     pub execution_id: ExecutionId,
+    /// Whose share it takes.
+    pub namespace: NamespaceKey,
     /// What was asked.
     pub request: Arc<Request>,
     /// Unix milliseconds.
@@ -33,6 +36,8 @@ pub struct Recovered {
 pub struct RecoveredParked {
     /// Its id.
     pub execution_id: ExecutionId,
+    /// Whose share it takes.
+    pub namespace: NamespaceKey,
     /// Of the request.
     pub request_digest: [u8; 32],
     /// Of the plan.

@@ -1,7 +1,8 @@
 //! Reads back what was accepted and is not settled: at the start, and request by request while it serves.
 //! Settles nothing itself.
 
-use escapement_codec::stored;
+use escapement_codec::store_write::namespace_of;
+use escapement_codec::{namespaces, stored};
 use escapement_contract::Interruption;
 use escapement_engine::{ActionMemory, Input, LoadOutcome, Recovered, RecoveredParked};
 use escapement_model::ExecutionId;
@@ -199,6 +200,7 @@ fn take_whole(
 fn recovered_parked(summary: &StoredSummary) -> RecoveredParked {
     RecoveredParked {
         execution_id: summary.execution_id,
+        namespace: namespaces::key(&summary.namespace),
         request_digest: summary.request_digest,
         priority: summary.priority,
         deadline_ms: summary.deadline_ms,
@@ -224,6 +226,7 @@ fn recovered(stored: StoredExecution) -> Result<Recovered, stored::Unreadable> {
     };
     Ok(Recovered {
         execution_id: summary.execution_id,
+        namespace: namespaces::key(&namespace_of(&request)),
         request: Arc::new(request),
         accepted_at: summary.accepted_at,
         deadline_ms: summary.deadline_ms,

@@ -5,7 +5,7 @@ use crate::limits::{SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSA
 use escapement_access::Denial;
 use escapement_contract::{Finding, Violations};
 use escapement_engine::Refusal;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, Namespace};
 use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
 use escapement_transport::refusal::{again_later, error_info, of_denial, plain};
@@ -40,6 +40,13 @@ pub enum Rejection {
     PageTokenInvalid,
     /// The engine does not accept the request.
     Refused(Refusal),
+    /// A namespace has as many executions that are accepted and not settled as it may have.
+    NamespaceQuota {
+        /// Which.
+        namespace: Namespace,
+        /// How many that is.
+        max_live_executions: u32,
+    },
     /// The execution id is in use for another request.
     ExecutionIdInUse {
         /// The path of the first field that differs, if that is known.
@@ -137,6 +144,19 @@ impl From<Rejection> for Status {
                 "must be the next_page_token of a page with the same filters",
             ),
             Rejection::Refused(refusal) => of_refusal(refusal),
+            Rejection::NamespaceQuota {
+                namespace,
+                max_live_executions,
+            } => {
+                let message = format!(
+                    "Namespace {namespace} has {max_live_executions} executions that are accepted and not settled, and may have no more."
+                );
+                let metadata = [
+                    ("namespace", namespace.to_string()),
+                    ("max_live_executions", max_live_executions.to_string()),
+                ];
+                again_later(Code::ResourceExhausted, "NAMESPACE_QUOTA", message, metadata)
+            }
             Rejection::ExecutionIdInUse { differs } => of_id_in_use(differs),
             Rejection::PlanIdUsedElsewhere => {
                 let message = "The plan was accepted before; a plan id is single-use.".to_owned();
@@ -264,6 +284,12 @@ fn of_refusal(refusal: Refusal) -> Status {
             Code::ResourceExhausted,
             "QUEUE_FULL",
             "Too many executions are accepted and not settled.",
+        ),
+        // A caller that hands in is told the namespace as well.
+        Refusal::NamespaceQuota { .. } => (
+            Code::ResourceExhausted,
+            "NAMESPACE_QUOTA",
+            "Too many executions of the namespace are accepted and not settled.",
         ),
         Refusal::Draining => (
             Code::Unavailable,

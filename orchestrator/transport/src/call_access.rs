@@ -60,6 +60,11 @@ impl AccessRules {
         Self::new(watch::channel(Arc::new(Access::without_policy())).1)
     }
 
+    /// The rules as they are now, and whenever they are replaced.
+    pub fn changes(&self) -> watch::Receiver<Arc<Access>> {
+        self.current.clone()
+    }
+
     /// The rules that are in force now.
     pub fn current(&self) -> Arc<Access> {
         Arc::clone(&self.current.borrow())

@@ -45,6 +45,14 @@ bugs! {
     PriorityIgnored = "priority-ignored",
     /// The limit of live executions does not bind.
     QueueUnlimited = "queue-unlimited",
+    /// A namespace that begins to wait keeps the turn that it had when it last did.
+    NamespaceTagKept = "namespace-tag-kept",
+    /// All namespaces weigh the same.
+    NamespaceWeightIgnored = "namespace-weight-ignored",
+    /// One more execution of a namespace runs than may.
+    NamespaceQuotaOffByOne = "namespace-quota-off-by-one",
+    /// A namespace whose next request is not in memory loses its turn.
+    NamespaceParkedPassed = "namespace-parked-passed",
     /// A nested plan waits for a slot of its own parent's.
     NestedWaits = "nested-waits",
     /// A step may ask for any number of nested plans.

@@ -8,8 +8,8 @@ use escapement_codec::request::request_draft;
 use escapement_codec::stored;
 use escapement_contract::{Moment, Request, validate_request};
 use escapement_engine::{
-    ActionSpec, Caller, CallerId, EngineConfig, FromWorker, Hello, InFlight, Input, Reply, SessionKey,
-    Submission, Submitter, ToWorker, UntilDecided,
+    ActionSpec, Caller, CallerId, EngineConfig, FromWorker, Hello, InFlight, Input, NamespaceKey, Reply,
+    SessionKey, Submission, Submitter, ToWorker, UntilDecided,
 };
 use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Batch, Committer, Host, Links, Message, Output, Route, WriteQueue};
@@ -120,6 +120,7 @@ impl Contract {
         let caller = CallerId(self.next_caller);
         self.next_caller += 1;
         let input = Input::Submit(Submission {
+            namespace: NamespaceKey::default(),
             submitter: Submitter::ForEnd(Caller::from(caller)),
             request: Arc::new(request),
             fresh_id: execution_id,

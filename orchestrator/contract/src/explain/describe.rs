@@ -78,6 +78,19 @@ impl AdmissionFacts {
             n_running_max,
             ..
         } = self;
+        if let Some(quota) = self.quota.filter(|quota| quota.is_used_up()) {
+            let before = match n_before {
+                0 => String::new(),
+                n => format!(
+                    ", {} before it",
+                    counted(*n, "execution starts", "executions start")
+                ),
+            };
+            return format!(
+                "Waits for its namespace: {} of {} of its executions run{before}; it starts once one of them has ended.",
+                quota.n_running, quota.n_running_max
+            );
+        }
         let running = format!("{n_running} of {n_running_max} run");
         match n_before {
             0 => format!("Is admitted next: {running}."),

@@ -4,7 +4,8 @@ use crate::measured_by_callgrind;
 use crate::plans::{Shape, action, execution_id};
 use crate::world::{Handler, WaitFor, World, recovered, submission, watch};
 use escapement_engine::{
-    CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, RecoveredParked, Reply, SessionKey,
+    CallerId, ExplainAnswer, FromWorker, InFlight, InFlightPhase, Input, NamespaceKey, NamespaceShare,
+    RecoveredParked, Reply, SessionKey,
 };
 
 workloads! {
@@ -21,6 +22,7 @@ workloads! {
     "engine-accept-behind-10000-parked" accept => accepts(100, 10_000);
     "engine-parked-to-settled" execution => parked_to_settled();
     "engine-recover-parked" execution => recover_parked();
+    "engine-parked-of-100-namespaces" execution => parked_of_namespaces();
     "engine-hello" session => hellos();
     "engine-resume-256" attempt => resume();
     "engine-heartbeat-2000" heartbeat => heartbeats();
@@ -170,6 +172,38 @@ fn parked_to_settled() -> u64 {
     N_ACCEPTED
 }
 
+/// Executions are read and started while many are parked, by turns of their namespaces.
+fn parked_of_namespaces() -> u64 {
+    const N_NAMESPACES: u64 = 100;
+    const N_PARKED_OF_EACH: u64 = 1_000;
+    let mut world = World::new(|config| {
+        config.max_running_executions = N_ACCEPTED as usize;
+        config.queued_in_memory_max = 64;
+    });
+    world.handler = Handler::Holds;
+    let share = |n, max_running_executions| NamespaceShare {
+        max_running_executions,
+        ..NamespaceShare::of(NamespaceKey(n))
+    };
+    let none_runs = (0..N_NAMESPACES).map(|n| share(n, Some(0)));
+    let mut inputs = vec![Input::ShareOut(none_runs.collect())];
+    for n in 0..N_NAMESPACES * N_PARKED_OF_EACH {
+        // Those whose turns come have requests.
+        if n % N_PARKED_OF_EACH < 8 {
+            let one = recovered(n, Shape::chain(1).request(n));
+            world.stored.insert(one.execution_id, one);
+        }
+        inputs.push(parked_of(NamespaceKey(n / N_PARKED_OF_EACH), n, [n as u8; 32]));
+    }
+    inputs.extend(world.hello(1, 1, N_ACCEPTED as u32, Vec::new()));
+    world.inputs(inputs);
+    world.counts = true;
+    let all_run = (0..N_NAMESPACES).map(|n| share(n, None));
+    world.inputs(vec![Input::ShareOut(all_run.collect())]);
+    assert_eq!(world.held.len() as u64, N_ACCEPTED, "so many run");
+    N_ACCEPTED
+}
+
 fn recover_parked() -> u64 {
     const N_PARKED: u64 = 20_000;
     let mut world = World::new(|_| {});
@@ -291,7 +325,12 @@ fn explain(counts_words: bool) -> u64 {
 }
 
 fn parked(n: u64, request_digest: [u8; 32]) -> Input {
+    parked_of(NamespaceKey::default(), n, request_digest)
+}
+
+fn parked_of(namespace: NamespaceKey, n: u64, request_digest: [u8; 32]) -> Input {
     let one = RecoveredParked {
+        namespace,
         execution_id: execution_id(n),
         request_digest,
         priority: 0,

@@ -5,8 +5,8 @@ use crate::plans::{ACTION, execution_id, spread};
 use escapement_contract::{Moment, Outcome, Reported, Request};
 use escapement_engine::{
     ActionSpec, Assignment, AttemptReport, CallerId, Effect, Ended, Engine, EngineConfig, FromWorker, Hello,
-    InFlight, Input, LoadOutcome, Piece, Recovered, Reply, SessionKey, Submission, Submitted, Submitter,
-    ToWorker, UntilDecided, Watch, Watched, WriteOutcome,
+    InFlight, Input, LoadOutcome, NamespaceKey, Piece, Recovered, Reply, SessionKey, Submission, Submitted,
+    Submitter, ToWorker, UntilDecided, Watch, Watched, WriteOutcome,
 };
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{AttemptToken, BootId, ExecutionId, InstanceId, Opaque, SessionId};
@@ -289,6 +289,7 @@ pub(crate) enum WaitFor {
 pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> Input {
     let caller = CallerId(n);
     Input::Submit(Submission {
+        namespace: NamespaceKey::default(),
         submitter: match wait_for {
             WaitFor::Accepted => Submitter::ForAccept(caller.into()),
             WaitFor::Settled => Submitter::ForEnd(caller.into()),
@@ -318,6 +319,7 @@ pub(crate) fn watch(from_sequence: u64) -> Input {
 /// What the store holds of the `n`th execution while it is queued.
 pub(crate) fn recovered(n: u64, request: Arc<Request>) -> Recovered {
     Recovered {
+        namespace: NamespaceKey::default(),
         execution_id: execution_id(n),
         request,
         accepted_at: START_UNIX_MS,

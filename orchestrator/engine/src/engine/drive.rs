@@ -4,7 +4,7 @@ use super::Engine;
 use crate::answer::Refusal;
 use crate::durable::DurableAccept;
 use crate::executions::{Abandoned, Begun, Routed, Stored};
-use crate::keys::{ExecutionKey, WriteId};
+use crate::keys::{ExecutionKey, NamespaceKey, WriteId};
 use crate::stored::WriteOutcome;
 use escapement_contract::{Input as ContractInput, Refused};
 
@@ -34,12 +34,12 @@ impl Engine {
                 }
                 Routed::Withdraw { step, reason } => self.fleet.withdraw(key, step, reason, &self.turn),
                 Routed::LeaveQueue(ticket) => self.leave_queue(ticket),
-                Routed::Release { holds_slot } => {
+                Routed::Release { slot_of } => {
                     assert!(
                         !self.fleet.has_steps_of(key),
                         "a settled execution waits for no worker and has no attempt"
                     );
-                    self.free_slot(holds_slot);
+                    self.free_slot(slot_of);
                 }
                 Routed::Ended { counts_as_overdue } => self.queue.end_overdue(counts_as_overdue),
             }
@@ -76,13 +76,13 @@ impl Engine {
     fn abandon(&mut self, key: ExecutionKey, refusal: Option<Refusal>) {
         let Abandoned {
             ticket,
-            holds_slot,
+            slot_of,
             undecided,
         } = self.executions.abandon(key, refusal, &mut self.turn);
         if let Some(ticket) = ticket {
             self.leave_queue(ticket);
         }
-        self.free_slot(holds_slot);
+        self.free_slot(slot_of);
         for submission in undecided {
             self.submit(submission);
         }
@@ -95,9 +95,9 @@ impl Engine {
         }
     }
 
-    fn free_slot(&mut self, holds_slot: bool) {
-        if holds_slot {
-            self.queue.free_slot();
+    fn free_slot(&mut self, slot_of: Option<NamespaceKey>) {
+        if let Some(namespace) = slot_of {
+            self.queue.free_slot(namespace);
         }
     }
 }

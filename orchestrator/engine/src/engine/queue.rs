@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::answer::{Ended, Watched};
 use crate::keys::{ActionKey, ExecutionKey};
-use crate::queue::{NeedKey, Ticket, Waiters};
+use crate::queue::{NeedKey, Parked, Ticket, Waiters};
 use crate::stored::{LoadOutcome, Recovered, RecoveredParked};
 use alloc::sync::Arc;
 use escapement_contract::{Input as ContractInput, Request};
@@ -17,8 +17,8 @@ impl Engine {
         }
         while let Some(key) = self.queue.next_to_start() {
             let ticket = self.executions.begin_start(key);
-            self.leave_queue(ticket);
-            self.queue.take_slot();
+            let unneeded = self.queue.start(ticket);
+            self.end_need(unneeded);
             // A deadline that is over ends the execution first, and then the start is refused.
             let _already_over = self.apply_input(key, ContractInput::Start);
         }
@@ -27,7 +27,8 @@ impl Engine {
     /// The execution waits for its start once its accept is durable.
     pub(super) fn reserve_place(&mut self, key: ExecutionKey) {
         let (priority, need) = self.take_need(key);
-        let ticket = self.queue.reserve(priority, key, need);
+        let namespace = self.executions.namespace_of(key);
+        let ticket = self.queue.reserve(namespace, priority, key, need);
         self.executions.keep_ticket(key, ticket);
     }
 
@@ -36,7 +37,8 @@ impl Engine {
         let queue = &mut self.queue;
         if !self.executions.exchange_ticket(key, |ticket| queue.enter(ticket)) {
             let (priority, need) = self.take_need(key);
-            let ticket = self.queue.enter_at_once(priority, key, need);
+            let namespace = self.executions.namespace_of(key);
+            let ticket = self.queue.enter_at_once(namespace, priority, key, need);
             self.executions.keep_ticket(key, ticket);
         }
     }
@@ -56,7 +58,7 @@ impl Engine {
             let (request, meets_preconditions) = self.executions.to_start(key, &self.turn);
             !meets_preconditions || first_actions(request).any(|name| !self.fleet.is_absent(name, &self.turn))
         };
-        !self.drain.is_on() && self.queue.is_open() && may_begin()
+        !self.drain.is_on() && self.queue.is_open(self.executions.namespace_of(key)) && may_begin()
     }
 
     /// Returns the execution's priority and what it needs, counted as needed once more.
@@ -70,7 +72,9 @@ impl Engine {
         let fleet = &self.fleet;
         let taken = self
             .queue
-            .take_need(&actions, |action| fleet.is_known_absent(action));
+            .take_need(&actions, self.executions.namespace_of(key), |action| {
+                fleet.is_known_absent(action)
+            });
         if taken.is_new {
             self.fleet.begin_need(&actions);
         }
@@ -83,8 +87,8 @@ impl Engine {
         (priority, taken.need)
     }
 
-    fn give_back_need(&mut self, need: NeedKey) {
-        let unneeded = self.queue.give_back(need);
+    fn give_back_need(&mut self, parked: &Parked) {
+        let unneeded = self.queue.give_back(parked.need, parked.namespace);
         self.end_need(unneeded);
     }
 
@@ -107,14 +111,24 @@ impl Engine {
 
     //
     pub(super) fn park_excess(&mut self) {
-        while let Some(key) = self.queue.next_to_park() {
-            if let Some(ticket) = self.executions.watched_ticket(key) {
-                self.queue.pin(ticket);
-                continue;
+        loop {
+            while let Some(key) = self.queue.next_to_park() {
+                self.park(key);
             }
-            let (execution_id, parked, ticket, waiters) = self.executions.park(key);
-            self.queue.park(execution_id, parked, &ticket, waiters);
+            let Some(key) = self.queue.next_to_make_room(self.drain.is_on()) else {
+                return;
+            };
+            self.park(key);
+            self.queue.load_requests(self.drain.is_on(), &mut self.turn);
         }
+    }
+
+    fn park(&mut self, key: ExecutionKey) {
+        if let Some(ticket) = self.executions.watched_ticket(key) {
+            return self.queue.pin(ticket);
+        }
+        let (execution_id, parked, ticket, waiters) = self.executions.park(key);
+        self.queue.park(execution_id, parked, &ticket, waiters);
     }
 
     /// An execution from before the restart that waits beyond memory.
@@ -128,7 +142,7 @@ impl Engine {
             LoadOutcome::Loaded(recovered) => self.unpark(recovered),
             LoadOutcome::Damaged => {
                 let (parked, waiters) = self.queue.remove_damaged(execution_id);
-                self.give_back_need(parked.need);
+                self.give_back_need(&parked);
                 self.tell_not_live(waiters);
             }
             LoadOutcome::Failed => self.queue.load_failed(execution_id, &self.turn),
@@ -140,7 +154,7 @@ impl Engine {
         let (parked, Waiters { results, watches }) = self.queue.unpark(recovered.execution_id);
         self.executions.unpark(recovered, &parked, results, &self.turn);
         self.enter_queue(parked.key);
-        self.give_back_need(parked.need);
+        self.give_back_need(&parked);
         self.tick(parked.key);
         for watch in watches {
             self.watch(watch);

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::answer::{Caller, Ended, Refusal, Submitted, Watched};
 use crate::executions::{Executions, Parent};
 use crate::input::{Submission, Submitter, Watch};
-use crate::keys::CallerId;
+use crate::keys::{CallerId, NamespaceKey};
 use crate::queue::Parked;
 use crate::stored::Recovered;
 use escapement_contract::Request;
@@ -21,26 +21,38 @@ impl Engine {
             return;
         };
         let parent = self.executions.parent_of(&submission.request);
-        match self.room_for(&submission.request, parent) {
+        match self.room_for(&submission, parent) {
             Ok(()) => self.accept(submission, parent),
             Err(refusal) => Executions::refuse(submission.submitter, refusal, &mut self.turn),
         }
     }
 
-    fn room_for(&self, request: &Request, parent: Option<Parent>) -> Result<(), Refusal> {
+    fn room_for(&self, submission: &Submission, parent: Option<Parent>) -> Result<(), Refusal> {
         match parent {
             // Running parents finish within the drain's grace, so their children are let in.
             Some(parent) => self.room_for_child(parent)?,
             None if self.drain.is_on() => return Err(Refusal::Draining),
             None => {}
         }
-        if let Some(refusal) = self.executions.refusal_of(request) {
+        if let Some(refusal) = self.executions.refusal_of(&submission.request) {
             return Err(refusal);
         }
         if self.live_executions() >= self.config.max_live_executions && !planted::is_on(Bug::QueueUnlimited) {
             return Err(Refusal::QueueFull);
         }
-        Ok(())
+        self.room_in_namespace(submission.namespace)
+    }
+
+    //
+    /// What is nested counts as well.
+    fn room_in_namespace(&self, namespace: NamespaceKey) -> Result<(), Refusal> {
+        let n_live = self.executions.n_of(namespace) + self.queue.n_parked_of(namespace);
+        match self.queue.share(namespace).max_live_executions {
+            Some(max_live_executions) if n_live >= max_live_executions as usize => {
+                Err(Refusal::NamespaceQuota { max_live_executions })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     // a child needs no slot of its own, since a step that a worker has waits for it.
@@ -64,7 +76,7 @@ impl Engine {
         let key = self.executions.accept(submission, parent, &mut self.turn);
         let started_at = if is_nested || self.may_start_now(key) {
             if !is_nested {
-                self.queue.take_slot();
+                self.queue.take_slot(self.executions.namespace_of(key));
             }
             self.executions.start_with_accept(key, !is_nested, &self.turn)
         } else {

@@ -5,7 +5,7 @@ use crate::answer::{Caller, Ended};
 use crate::clock::WallClock;
 use crate::durable::DurableAccept;
 use crate::input::{Submission, Submitter, UntilDecided};
-use crate::keys::ExecutionKey;
+use crate::keys::{ExecutionKey, NamespaceKey};
 use crate::queue::Ticket;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -32,6 +32,7 @@ pub(super) struct LiveExecution {
     pub(super) execution: Execution,
     pub(super) request: Arc<Request>,
     pub(super) execution_id: ExecutionId,
+    pub(super) namespace: NamespaceKey,
     pub(super) stage: Stage,
     /// The wall clock by which the execution lives.
     pub(super) clock: WallClock,
@@ -71,12 +72,14 @@ impl LiveExecution {
         execution: Execution,
         request: Arc<Request>,
         execution_id: ExecutionId,
+        namespace: NamespaceKey,
         clock: WallClock,
     ) -> Self {
         Self {
             execution,
             request,
             execution_id,
+            namespace,
             stage: Stage::Accepting { started: false },
             clock,
             parent: None,
@@ -110,6 +113,11 @@ impl LiveExecution {
             Stage::Accepting { started } => started,
             Stage::Durable(_) => unreachable!("an execution is accepted once"),
         }
+    }
+
+    /// Gives the slot back that it holds; returns whose it is.
+    pub(super) fn take_slot(&mut self) -> Option<NamespaceKey> {
+        core::mem::take(&mut self.holds_slot).then_some(self.namespace)
     }
 
     /// Returns true while its steps may be with workers, and a crash would not take its start back.
@@ -150,6 +158,7 @@ pub(super) struct LiveSet {
     by_key: BTreeMap<ExecutionKey, Box<LiveExecution>>,
     by_id: BTreeMap<ExecutionId, ExecutionKey>,
     by_plan: BTreeMap<PlanId, ExecutionId>,
+    n_by_namespace: BTreeMap<NamespaceKey, usize>,
     last_key: u64,
 }
 
@@ -173,6 +182,7 @@ impl LiveSet {
     /// Puts an execution back under the key that it had.
     pub(super) fn insert_at(&mut self, key: ExecutionKey, live: LiveExecution) {
         self.by_id.insert(live.execution_id, key);
+        *self.n_by_namespace.entry(live.namespace).or_default() += 1;
         self.by_plan.insert(live.request.plan().id(), live.execution_id);
         self.by_key.insert(key, Box::new(live));
     }
@@ -182,10 +192,24 @@ impl LiveSet {
         self.end_plan(key);
         let live = self.by_key.remove(&key)?;
         self.by_id.remove(&live.execution_id);
+        self.leave_namespace(live.namespace);
         if let Some(parent) = live.parent.and_then(|parent| self.find_mut(parent)) {
             parent.n_children -= 1;
         }
         Some(*live)
+    }
+
+    fn leave_namespace(&mut self, namespace: NamespaceKey) {
+        if let Some(n_executions) = self.n_by_namespace.get_mut(&namespace) {
+            *n_executions -= 1;
+            if *n_executions == 0 {
+                self.n_by_namespace.remove(&namespace);
+            }
+        }
+    }
+
+    pub(super) fn n_of(&self, namespace: NamespaceKey) -> usize {
+        self.n_by_namespace.get(&namespace).copied().unwrap_or_default()
     }
 
     /// Takes the plan of an execution out of the registry of live plans.

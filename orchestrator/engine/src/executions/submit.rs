@@ -119,6 +119,7 @@ impl Executions {
     ) -> ExecutionKey {
         let execution_id = submission.execution_id();
         let Submission {
+            namespace,
             submitter,
             request,
             until_decided,
@@ -128,7 +129,7 @@ impl Executions {
         let default = || default_deadline(now.unix_ms, request.plan(), self.config.queue_allowance_ms);
         let deadline_ms = request.deadline_ms().unwrap_or_else(default);
         let execution = Execution::accept(Arc::clone(&request), execution_id, now.unix_ms, deadline_ms, now);
-        let mut live = LiveExecution::new(execution, request, execution_id, WallClock::set(now));
+        let mut live = LiveExecution::new(execution, request, execution_id, namespace, WallClock::set(now));
         if let Some(parent) = parent {
             self.live.at_mut(parent.key).n_children += 1;
             (live.parent, live.depth) = (Some(parent.key), parent.depth + 1);
@@ -211,6 +212,7 @@ impl Executions {
         let accept = DurableAccept::of_recovered(&recovered);
         let Recovered {
             execution_id,
+            namespace,
             request,
             accepted_at,
             deadline_ms,
@@ -227,7 +229,7 @@ impl Executions {
             //
             None => Execution::accept(shared, execution_id, accepted_at, deadline_ms, now),
         };
-        let mut live = LiveExecution::new(execution, request, execution_id, WallClock::set(now));
+        let mut live = LiveExecution::new(execution, request, execution_id, namespace, WallClock::set(now));
         live.begin(accept);
         live.start_is_durable = matches!(interruption, Some(Interruption::Restarted { .. }));
         let is_queued = interruption.is_none() || planted::is_on(Bug::RegressOnReload);

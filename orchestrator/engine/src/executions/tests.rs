@@ -5,7 +5,7 @@ use crate::answer::{Ended, Refusal, Reply};
 use crate::effect::{Effect, StoreWrite};
 use crate::fixtures::{NOW, config, execution_id, request};
 use crate::input::{Submission, Submitter, UntilDecided};
-use crate::keys::{CallerId, ExecutionKey, WriteId};
+use crate::keys::{CallerId, ExecutionKey, NamespaceKey, WriteId};
 use crate::stored::{WriteFailure, WriteOutcome};
 use crate::turn::Turn;
 use alloc::sync::Arc;
@@ -13,6 +13,7 @@ use escapement_contract::Input as ContractInput;
 
 fn submission(caller: u64, n: u8, action: &str) -> Submission {
     Submission {
+        namespace: NamespaceKey::default(),
         submitter: Submitter::ForEnd(CallerId(caller).into()),
         request: request(n, action),
         fresh_id: execution_id(n),
@@ -78,7 +79,7 @@ fn the_same_request_attaches_and_another_one_waits_for_what_becomes_of_the_first
     };
     let abandoned = executions.abandon(key, Some(refusal), &mut turn);
     assert!(is_refused(turn.poll(), Refusal::StoreFull) && is_refused(turn.poll(), Refusal::StoreFull));
-    assert!(turn.poll().is_none() && abandoned.holds_slot && abandoned.undecided.len() == 1);
+    assert!(turn.poll().is_none() && abandoned.slot_of.is_some() && abandoned.undecided.len() == 1);
     assert_eq!(executions.len(), 0);
     assert!(
         executions.forget_caller(CallerId(1)).is_none(),

@@ -5,7 +5,7 @@ use crate::answer::{Ended, Refusal, Submitted};
 use crate::durable::DurableAccept;
 use crate::effect::{Effect, StoreWrite};
 use crate::input::{Submission, Submitter, UntilDecided};
-use crate::keys::{ExecutionKey, WriteId};
+use crate::keys::{ExecutionKey, NamespaceKey, WriteId};
 use crate::queue::Ticket;
 use crate::stored::{WriteConflict, WriteFailure, WriteOutcome};
 use crate::turn::Turn;
@@ -50,7 +50,8 @@ pub(crate) enum Begun {
 #[derive(Debug)]
 pub(crate) struct Abandoned {
     pub(crate) ticket: Option<Ticket>,
-    pub(crate) holds_slot: bool,
+    /// The namespace of the slot that it held.
+    pub(crate) slot_of: Option<NamespaceKey>,
     /// Submissions that can be judged now.
     pub(crate) undecided: Vec<Submission>,
 }
@@ -159,8 +160,9 @@ impl Executions {
         turn: &mut Turn,
     ) -> Abandoned {
         let live = self.live.remove(key);
-        let live = live.expect("an execution lives until its accept is answered");
+        let mut live = live.expect("an execution lives until its accept is answered");
         self.timers.set(Timer::Execution(key), None);
+        let slot_of = live.take_slot();
         for submitter in live.submitters {
             self.callers.remove(&submitter.id());
             match (refusal, submitter) {
@@ -170,8 +172,8 @@ impl Executions {
             }
         }
         Abandoned {
+            slot_of,
             ticket: live.ticket,
-            holds_slot: live.holds_slot,
             undecided: live.undecided,
         }
     }

@@ -1,7 +1,7 @@
 //! What queued executions need so that starting them is of use: the actions of the steps that they would begin with.
 //! Kept once for all executions that need the same. Knows no execution.
 
-use crate::keys::ActionKey;
+use crate::keys::{ActionKey, NamespaceKey};
 use crate::limits::NEEDED_ACTIONS_MAX;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -30,19 +30,21 @@ struct Need {
     /// Sorted, each once; never empty.
     actions: Arc<[ActionKey]>,
     n_absent: usize,
-    n_executions: usize,
+    /// How many executions of each namespace have it; never 0.
+    n_executions: BTreeMap<NamespaceKey, usize>,
 }
 
 impl Needs {
-    /// One more execution needs these actions, sorted, each once. Returns true if it is the first.
+    /// One more execution of the namespace needs these actions, sorted, each once. Returns true if it is the first of all.
     /// `NONE` if that would be one need too many: the execution is not held back then.
     pub(super) fn take(
         &mut self,
         actions: &[ActionKey],
+        namespace: NamespaceKey,
         is_absent: impl Fn(ActionKey) -> bool,
     ) -> (NeedKey, bool) {
         if let Some(key) = self.by_actions.get(actions).copied() {
-            self.at_mut(key).n_executions += 1;
+            *self.at_mut(key).n_executions.entry(namespace).or_default() += 1;
             return (key, false);
         }
         if actions.is_empty() || self.of_action.len() + actions.len() > NEEDED_ACTIONS_MAX {
@@ -53,7 +55,7 @@ impl Needs {
         let need = Need {
             actions: Arc::from(actions),
             n_absent: actions.iter().filter(|action| is_absent(**action)).count(),
-            n_executions: 1,
+            n_executions: BTreeMap::from([(namespace, 1)]),
         };
         self.by_actions.insert(Arc::clone(&need.actions), key);
         self.of_action.extend(actions.iter().map(|action| (*action, key)));
@@ -61,14 +63,20 @@ impl Needs {
         (key, true)
     }
 
-    /// One execution less needs it. Returns the actions of a need that no execution has any more.
-    pub(super) fn give_back(&mut self, key: NeedKey) -> Option<Arc<[ActionKey]>> {
+    /// One execution of the namespace less needs it. Returns the actions of a need that no execution has any more.
+    pub(super) fn give_back(&mut self, key: NeedKey, namespace: NamespaceKey) -> Option<Arc<[ActionKey]>> {
         if key == NeedKey::NONE {
             return None;
         }
         let need = self.at_mut(key);
-        need.n_executions -= 1;
-        if need.n_executions > 0 {
+        let n_executions = need.n_executions.get_mut(&namespace);
+        let n_executions = n_executions.expect("a need is given back by whose namespace took it");
+        *n_executions -= 1;
+        if *n_executions > 0 {
+            return None;
+        }
+        need.n_executions.remove(&namespace);
+        if !need.n_executions.is_empty() {
             return None;
         }
         let need = self.by_key.remove(&key)?;
@@ -109,6 +117,12 @@ impl Needs {
         let keys = self.of_action.range((action, NeedKey::NONE)..);
         keys.take_while(move |(other, _)| *other == action)
             .map(|(_, key)| *key)
+    }
+
+    /// The namespaces whose executions have a need.
+    pub(super) fn namespaces(&self, key: NeedKey) -> impl Iterator<Item = NamespaceKey> {
+        let need = self.by_key.get(&key).into_iter();
+        need.flat_map(|need| need.n_executions.keys().copied())
     }
 
     /// The actions of a need; `None` if it has none.

@@ -1,12 +1,12 @@
 //! Queued executions whose requests are in the store alone, each in about 200 bytes. Decides nothing.
 
-use super::admission::Position;
-use super::by_need::ByNeed;
+use super::lane::{ParkedPlace, Position};
+use super::lanes::Lanes;
 use super::need::{NeedKey, Needs};
 use crate::answer::{Caller, Ended};
 use crate::clock::WallClock;
 use crate::input::Watch;
-use crate::keys::{CallerId, ExecutionKey};
+use crate::keys::{CallerId, ExecutionKey, NamespaceKey};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -16,6 +16,7 @@ use escapement_model::ExecutionId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
     pub(crate) key: ExecutionKey,
+    pub(crate) namespace: NamespaceKey,
     pub(crate) digest: [u8; 32],
     pub(crate) priority: i32,
     pub(crate) clock: WallClock,
@@ -46,14 +47,10 @@ pub(crate) struct Waiters {
     pub(crate) watches: Vec<Watch>,
 }
 
-/// All parked executions: by id, in the order of the queue, and by deadline.
+/// All parked executions by id and by deadline. Their order in the queue is kept with their namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedSet {
     by_id: BTreeMap<ExecutionId, Parked>,
-    /// Those whose requests were not asked for and whose deadlines are not over: they may still start.
-    queue: ByNeed<(Position, ExecutionId)>,
-    /// Those whose requests were asked for and have not come, and whose deadlines are not over.
-    fetching: ByNeed<(Position, ExecutionId)>,
     /// Those whose deadlines are not over.
     by_due: BTreeSet<(u64, ExecutionId)>,
     /// Those whose deadlines were over before they were asked for, in that order. May name some that are on their way or gone.
@@ -69,29 +66,43 @@ impl Parked {
     pub(super) fn position(&self) -> Position {
         (Reverse(self.priority), self.key)
     }
+
+    fn place(&self, execution_id: ExecutionId) -> ParkedPlace {
+        (self.position(), execution_id)
+    }
 }
 
 impl ParkedSet {
-    pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
     pub(crate) fn find(&self, execution_id: ExecutionId) -> Option<&Parked> {
         self.by_id.get(&execution_id)
     }
 
-    pub(crate) fn insert(&mut self, execution_id: ExecutionId, parked: Parked, is_held: bool) {
+    pub(super) fn insert(
+        &mut self,
+        execution_id: ExecutionId,
+        parked: Parked,
+        is_held: bool,
+        lanes: &mut Lanes,
+    ) {
         assert_eq!(parked.fetch, None, "what was in memory needs no load");
         let before = self.by_id.insert(execution_id, parked);
         assert!(before.is_none(), "an execution is parked once");
-        self.queue
-            .insert((parked.position(), execution_id), parked.need, is_held);
+        lanes.change(parked.namespace, |lane| {
+            lane.idle.insert(parked.place(execution_id), parked.need, is_held);
+            lane.n_parked += 1;
+        });
         self.by_due.insert((parked.due_ms, execution_id));
     }
 
     /// Takes one out whose request has come, or never will.
-    pub(crate) fn remove(&mut self, execution_id: ExecutionId, needs: &Needs) -> (Parked, Waiters) {
-        let parked = self.take_arrived(execution_id, needs);
+    pub(super) fn remove(
+        &mut self,
+        execution_id: ExecutionId,
+        needs: &Needs,
+        lanes: &mut Lanes,
+    ) -> (Parked, Waiters) {
+        let parked = self.take_arrived(execution_id, needs, lanes);
+        lanes.change(parked.namespace, |lane| lane.n_parked -= 1);
         self.by_id.remove(&execution_id);
         self.by_due.remove(&(parked.due_ms, execution_id));
         self.watched.remove(&parked.key);
@@ -100,15 +111,22 @@ impl ParkedSet {
     }
 
     /// The request did not come this time: whatever it was asked for still holds.
-    pub(crate) fn put_back(&mut self, execution_id: ExecutionId, now_ms: u64, needs: &Needs) -> Parked {
-        let parked = self.take_arrived(execution_id, needs);
+    pub(super) fn put_back(
+        &mut self,
+        execution_id: ExecutionId,
+        now_ms: u64,
+        needs: &Needs,
+        lanes: &mut Lanes,
+    ) -> Parked {
+        let parked = self.take_arrived(execution_id, needs, lanes);
         self.at_mut(execution_id).fetch = None;
         if parked.due_ms <= now_ms {
             self.overdue.push_back(execution_id);
         } else {
-            let is_held = needs.is_held(parked.need);
-            self.queue
-                .insert((parked.position(), execution_id), parked.need, is_held);
+            let (place, is_held) = (parked.place(execution_id), needs.is_held(parked.need));
+            lanes.change(parked.namespace, |lane| {
+                lane.idle.insert(place, parked.need, is_held);
+            });
         }
         if self
             .waiters
@@ -118,41 +136,6 @@ impl ParkedSet {
             self.watched.insert(parked.key, execution_id);
         }
         parked
-    }
-
-    /// The first place of those that may start now, whether its request is on its way or not.
-    pub(crate) fn first(&self) -> Option<Position> {
-        let (idle, fetching) = (self.queue.first_open(), self.fetching.first_open());
-        idle.into_iter().chain(fetching).map(|(place, _)| place).min()
-    }
-
-    /// The first place of those that may start now and whose requests were not asked for.
-    pub(crate) fn first_idle(&self) -> Option<Position> {
-        self.queue.first_open().map(|(place, _)| place)
-    }
-
-    /// Those that start before one, and those that are held back for the same need, in no order.
-    pub(crate) fn before(
-        &self,
-        place: Position,
-        need: NeedKey,
-        is_held: bool,
-    ) -> impl Iterator<Item = Position> {
-        let item = (place, ExecutionId::from_random([0; 16]));
-        let idle = self.queue.before(item, need, is_held);
-        let fetching = self.fetching.before(item, need, is_held);
-        idle.chain(fetching).map(|(place, _)| place)
-    }
-
-    /// How many of one need there are whose deadlines are not over.
-    pub(crate) fn n_of(&self, need: NeedKey) -> usize {
-        self.queue.n_of(need) + self.fetching.n_of(need)
-    }
-
-    /// A need is held back from now on, or is not any more.
-    pub(crate) fn switch(&mut self, need: NeedKey, is_held: bool) {
-        self.queue.switch(need, is_held);
-        self.fetching.switch(need, is_held);
     }
 
     /// Requests that were asked for because their turns come soon.
@@ -165,16 +148,17 @@ impl ParkedSet {
         self.n_watched
     }
 
-    /// Asks for the request of the first that may start and was not asked for.
-    pub(crate) fn begin_prefetch(&mut self, needs: &Needs) -> Option<ExecutionId> {
-        let (_, execution_id) = self.queue.first_open()?;
-        self.fetch(execution_id, FetchReason::Prefetch, needs);
+    /// Asks for the request of the one that is wanted in memory first.
+    pub(super) fn begin_prefetch(&mut self, needs: &Needs, lanes: &mut Lanes) -> Option<ExecutionId> {
+        let lane = lanes.lane(lanes.next_wanted()?)?;
+        let (_, execution_id) = lane.idle.first_open()?;
+        self.fetch(execution_id, FetchReason::Prefetch, needs, lanes);
         self.n_prefetched += 1;
         Some(execution_id)
     }
 
     /// Asks for the next one whose deadline is over.
-    pub(crate) fn fetch_overdue(&mut self, needs: &Needs) -> Option<ExecutionId> {
+    pub(super) fn fetch_overdue(&mut self, needs: &Needs, lanes: &mut Lanes) -> Option<ExecutionId> {
         let execution_id = loop {
             let execution_id = self.overdue.pop_front()?;
             let parked = self.by_id.get(&execution_id);
@@ -182,16 +166,16 @@ impl ParkedSet {
                 break execution_id;
             }
         };
-        self.fetch(execution_id, FetchReason::Overdue, needs);
+        self.fetch(execution_id, FetchReason::Overdue, needs, lanes);
         Some(execution_id)
     }
 
     /// Asks for the next one that a caller wants to watch.
-    pub(crate) fn fetch_watched(&mut self, needs: &Needs) -> Option<ExecutionId> {
+    pub(super) fn fetch_watched(&mut self, needs: &Needs, lanes: &mut Lanes) -> Option<ExecutionId> {
         loop {
             let (_, execution_id) = self.watched.pop_first()?;
             if self.by_id[&execution_id].fetch.is_none() {
-                self.fetch(execution_id, FetchReason::Watched, needs);
+                self.fetch(execution_id, FetchReason::Watched, needs, lanes);
                 self.n_watched += 1;
                 return Some(execution_id);
             }
@@ -203,17 +187,22 @@ impl ParkedSet {
     }
 
     /// Takes those whose deadlines are over by now out of the queue: no other waits for them any more.
-    pub(crate) fn expire(&mut self, now_ms: u64, needs: &Needs) {
+    pub(super) fn expire(&mut self, now_ms: u64, needs: &Needs, lanes: &mut Lanes) {
         while let Some((due_ms, execution_id)) = self.by_due.first().copied()
             && due_ms <= now_ms
         {
             self.by_due.pop_first();
             let parked = *self.at_mut(execution_id);
-            let (item, is_held) = ((parked.position(), execution_id), needs.is_held(parked.need));
-            if self.queue.remove(item, parked.need, is_held) {
+            let (place, is_held) = (parked.place(execution_id), needs.is_held(parked.need));
+            let was_idle = lanes.change(parked.namespace, |lane| {
+                let was_idle = lane.idle.remove(place, parked.need, is_held);
+                if !was_idle {
+                    lane.fetching.remove(place, parked.need, is_held);
+                }
+                was_idle
+            });
+            if was_idle {
                 self.overdue.push_back(execution_id);
-            } else {
-                self.fetching.remove(item, parked.need, is_held);
             }
         }
     }
@@ -252,23 +241,26 @@ impl ParkedSet {
         }
     }
 
-    fn fetch(&mut self, execution_id: ExecutionId, reason: FetchReason, needs: &Needs) {
+    fn fetch(&mut self, execution_id: ExecutionId, reason: FetchReason, needs: &Needs, lanes: &mut Lanes) {
         let parked = self.at_mut(execution_id);
         assert_eq!(parked.fetch, None, "a request is asked for once");
         parked.fetch = Some(reason);
-        let (item, need) = ((parked.position(), execution_id), parked.need);
+        let (place, need) = (parked.place(execution_id), parked.need);
         let is_held = needs.is_held(need);
-        if self.queue.remove(item, need, is_held) {
-            self.fetching.insert(item, need, is_held);
-        }
+        lanes.change(parked.namespace, |lane| {
+            if lane.idle.remove(place, need, is_held) {
+                lane.fetching.insert(place, need, is_held);
+            }
+        });
     }
 
-    fn take_arrived(&mut self, execution_id: ExecutionId, needs: &Needs) -> Parked {
+    fn take_arrived(&mut self, execution_id: ExecutionId, needs: &Needs, lanes: &mut Lanes) -> Parked {
         let parked = *self.at_mut(execution_id);
         assert!(parked.fetch.is_some(), "what comes was asked for");
-        let item = (parked.position(), execution_id);
-        self.fetching
-            .remove(item, parked.need, needs.is_held(parked.need));
+        let (place, is_held) = (parked.place(execution_id), needs.is_held(parked.need));
+        lanes.change(parked.namespace, |lane| {
+            lane.fetching.remove(place, parked.need, is_held);
+        });
         match parked.fetch {
             Some(FetchReason::Prefetch) => self.n_prefetched -= 1,
             Some(FetchReason::Watched) => self.n_watched -= 1,

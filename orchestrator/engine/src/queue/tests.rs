@@ -3,11 +3,12 @@
 use super::{NeedKey, Parked, Queue, Ticket};
 use crate::clock::WallClock;
 use crate::fixtures::{NOW, config, execution_id};
-use crate::keys::{ActionKey, ExecutionKey};
+use crate::keys::{ActionKey, ExecutionKey, NamespaceKey};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 const ACTION: ActionKey = ActionKey(1);
+const ONE: NamespaceKey = NamespaceKey(1);
 
 fn queue(running_max: usize, in_memory_max: usize) -> Queue {
     let mut config = config();
@@ -17,12 +18,13 @@ fn queue(running_max: usize, in_memory_max: usize) -> Queue {
 }
 
 fn enter(queue: &mut Queue, priority: i32, key: u64) -> Ticket {
-    queue.enter_at_once(priority, ExecutionKey(key), NeedKey::NONE)
+    queue.enter_at_once(ONE, priority, ExecutionKey(key), NeedKey::NONE)
 }
 
 fn park(queue: &mut Queue, priority: i32, key: u64, ticket: &Ticket) {
     let parked = Parked {
         key: ExecutionKey(key),
+        namespace: ONE,
         digest: [0; 32],
         priority,
         clock: WallClock::set(NOW),
@@ -46,22 +48,21 @@ fn the_highest_priority_starts_first_and_the_oldest_among_equals_while_there_are
         .into();
     for (expected, at) in [(2, 1), (3, 1)] {
         assert_eq!(queue.next_to_start(), Some(ExecutionKey(expected)));
-        assert_eq!(queue.leave(tickets.remove(at)), None);
-        queue.take_slot();
+        assert_eq!(queue.start(tickets.remove(at)), None);
     }
     assert_eq!((queue.next_to_start(), queue.n_waiting()), (None, 1));
-    queue.free_slot();
+    queue.free_slot(ONE);
     assert_eq!(queue.next_to_start(), Some(ExecutionKey(1)));
 }
 
 #[test]
 fn what_no_worker_could_begin_is_passed_over_until_one_could() {
     let mut queue = queue(1, 10);
-    let first = queue.take_need(&[ACTION], |_| true);
-    let second = queue.take_need(&[ACTION], |_| true);
+    let first = queue.take_need(&[ACTION], ONE, |_| true);
+    let second = queue.take_need(&[ACTION], ONE, |_| true);
     assert!(first.is_new && !second.is_new && second.is_held);
-    let tickets =
-        [(1, first), (2, second)].map(|(key, taken)| queue.enter_at_once(9, ExecutionKey(key), taken.need));
+    let tickets = [(1, first), (2, second)]
+        .map(|(key, taken)| queue.enter_at_once(ONE, 9, ExecutionKey(key), taken.need));
     let _other = enter(&mut queue, 0, 3);
     assert!(queue.holds_back_for(ACTION));
     assert_eq!(
@@ -83,7 +84,7 @@ fn what_is_beyond_memory_is_parked_from_the_end_and_is_not_overtaken() {
     assert_eq!(queue.next_to_park(), Some(ExecutionKey(2)));
     park(&mut queue, 0, 2, &last);
     assert_eq!((queue.next_to_park(), queue.n_parked()), (None, 1));
-    assert!(!queue.is_open());
+    assert!(!queue.is_open(ONE));
     queue.leave(first);
     let behind = enter(&mut queue, 0, 3);
     assert_eq!(queue.next_to_start(), None);
@@ -95,8 +96,8 @@ fn what_is_beyond_memory_is_parked_from_the_end_and_is_not_overtaken() {
 #[test]
 fn a_reserved_place_counts_until_it_is_entered_or_given_back() {
     let mut queue = queue(1, 10);
-    let reserved = queue.reserve(0, ExecutionKey(1), NeedKey::NONE);
-    assert!(!queue.is_open());
+    let reserved = queue.reserve(ONE, 0, ExecutionKey(1), NeedKey::NONE);
+    assert!(!queue.is_open(ONE));
     assert_eq!((queue.n_waiting(), queue.next_to_start()), (1, None));
     let entered = queue.enter(reserved);
     assert_eq!(
@@ -104,5 +105,5 @@ fn a_reserved_place_counts_until_it_is_entered_or_given_back() {
         (1, Some(ExecutionKey(1)))
     );
     queue.leave(entered);
-    assert!(queue.is_open());
+    assert!(queue.is_open(ONE));
 }

@@ -2,7 +2,9 @@
 
 use crate::world::{WaitFor, World, plan, submitter};
 use escapement_contract::Status;
-use escapement_engine::{CallerId, Input, Refusal, Submission, UntilDecided, WriteConflict, WriteOutcome};
+use escapement_engine::{
+    CallerId, Input, NamespaceKey, Refusal, Submission, UntilDecided, WriteConflict, WriteOutcome,
+};
 use escapement_model::{ExecutionId, codes};
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ fn what_the_shell_holds_for_a_submission_is_dropped_once_it_is_decided_whoever_s
     let submit = |world: &mut World, caller| {
         let fresh_id = world.id();
         world.input(Input::Submit(Submission {
+            namespace: NamespaceKey::default(),
             submitter: submitter(caller, WaitFor::Settled),
             request: plan(1, &["a"]).build(),
             fresh_id,

@@ -2,7 +2,7 @@
 
 use crate::world::{World, plan};
 use escapement_contract::{Interruption, Status};
-use escapement_engine::{Input, Recovered, WriteOutcome};
+use escapement_engine::{Input, NamespaceKey, Recovered, WriteOutcome};
 use escapement_model::codes;
 
 //
@@ -87,6 +87,7 @@ fn after_a_restart_what_was_queued_runs_and_what_was_interrupted_fails() {
     };
     let recovered = |execution_id, n, interruption| {
         Input::Recover(Recovered {
+            namespace: NamespaceKey::default(),
             execution_id,
             request: plan(n, &["a"]).build(),
             accepted_at: crate::world::START_UNIX_MS - 1_000,

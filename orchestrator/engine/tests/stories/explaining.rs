@@ -249,6 +249,7 @@ fn what_is_queued_says_who_is_before_it_whether_it_is_in_memory_or_not() {
             n_before,
             n_running: 1,
             n_running_max: 1,
+            quota: None,
             is_draining: false,
         };
         assert_eq!(execution.why, ExecutionReason::Queued(Some(expected)));

@@ -2,7 +2,7 @@
 
 use crate::world::{START_UNIX_MS, WaitFor, World, plan};
 use escapement_contract::Status;
-use escapement_engine::{Input, RecoveredParked, WriteOutcome};
+use escapement_engine::{Input, NamespaceKey, RecoveredParked, WriteOutcome};
 use escapement_model::codes;
 
 /// A worker offered these actions, and has left.
@@ -143,6 +143,7 @@ fn after_a_restart_each_request_beyond_memory_is_read_once_to_learn_what_it_need
     let parked = ids[1..].iter().map(|id| {
         let recovered = before.recovered(*id);
         Input::RecoverParked(RecoveredParked {
+            namespace: NamespaceKey::default(),
             execution_id: *id,
             request_digest: *recovered.request.digest(),
             priority: 0,

@@ -13,6 +13,7 @@ mod explaining;
 mod holding;
 mod limits;
 mod losing;
+mod namespaces;
 mod odd_workers;
 mod operators;
 mod parking;

@@ -3,8 +3,8 @@
 use crate::world::{START_UNIX_MS, WaitFor, World, plan, watch_of};
 use escapement_contract::Status;
 use escapement_engine::{
-    CallerId, Input, LoadOutcome, RecoveredParked, Refusal, Reply, Watched, WriteConflict, WriteFailure,
-    WriteOutcome,
+    CallerId, Input, LoadOutcome, NamespaceKey, RecoveredParked, Refusal, Reply, Watched, WriteConflict,
+    WriteFailure, WriteOutcome,
 };
 use escapement_model::{ExecutionId, codes};
 
@@ -339,6 +339,7 @@ fn what_waited_beyond_memory_before_a_restart_does_so_after_it() {
     inputs.extend(ids[1..].iter().map(|id| {
         let recovered = before.recovered(*id);
         Input::RecoverParked(RecoveredParked {
+            namespace: NamespaceKey::default(),
             execution_id: *id,
             request_digest: *recovered.request.digest(),
             priority: recovered.request.plan().priority(),

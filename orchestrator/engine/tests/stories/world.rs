@@ -8,8 +8,9 @@ pub use crate::plans::plan;
 use escapement_contract::{AuditKind, Moment, Request, Settlement, Status};
 use escapement_engine::{
     ActionView, Answer, Assignment, Caller, CallerId, Effect, Ended, Engine, EngineConfig, ExecutionView,
-    ExplainAnswer, Input, LoadOutcome, Notice, Piece, Recovered, Refusal, Reply, StoreWrite, Submission,
-    Submitted, Submitter, ToWorker, UntilDecided, Watch, Watched, WorkerView, WriteId, WriteOutcome,
+    ExplainAnswer, Input, LoadOutcome, NamespaceKey, Notice, Piece, Recovered, Refusal, Reply, StoreWrite,
+    Submission, Submitted, Submitter, ToWorker, UntilDecided, Watch, Watched, WorkerView, WriteId,
+    WriteOutcome,
 };
 use escapement_model::{BootId, ExecutionId, InstanceId, SessionId};
 use std::collections::BTreeMap;
@@ -32,6 +33,10 @@ pub struct World {
     pub loads: Vec<ExecutionId>,
     /// What the store holds of everything that was accepted.
     accepted: BTreeMap<ExecutionId, Recovered>,
+    /// To which namespace the plans belong that are handed in from now on.
+    pub namespace: NamespaceKey,
+    /// Of every execution that was handed in.
+    namespaces: BTreeMap<ExecutionId, NamespaceKey>,
     pub replies: BTreeMap<u64, Reply>,
     pub sent: Vec<(u64, ToWorker)>,
     pub closed: Vec<u64>,
@@ -90,6 +95,8 @@ impl World {
             loader_answers: true,
             loads: Vec::new(),
             accepted: BTreeMap::new(),
+            namespace: NamespaceKey::default(),
+            namespaces: BTreeMap::new(),
             replies: BTreeMap::new(),
             sent: Vec::new(),
             closed: Vec::new(),
@@ -244,6 +251,7 @@ impl World {
         } = content
         {
             let recovered = Recovered {
+                namespace: self.namespaces.get(execution_id).copied().unwrap_or_default(),
                 execution_id: *execution_id,
                 request: Arc::clone(request),
                 accepted_at: *accepted_at,
@@ -313,13 +321,16 @@ impl World {
 
     pub fn submit(&mut self, caller: u64, request: &Arc<Request>, wait_for: WaitFor) -> ExecutionId {
         let fresh_id = self.id();
+        let execution_id = request.execution_id().unwrap_or(fresh_id);
+        self.namespaces.entry(execution_id).or_insert(self.namespace);
         self.input(Input::Submit(Submission {
+            namespace: self.namespace,
             submitter: submitter(caller, wait_for),
             request: Arc::clone(request),
             fresh_id,
             until_decided: UntilDecided::default(),
         }));
-        request.execution_id().unwrap_or(fresh_id)
+        execution_id
     }
 
     /// Submits a plan and waits for its end.

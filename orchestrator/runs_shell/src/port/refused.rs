@@ -26,11 +26,14 @@ pub(super) fn refusal(status: &Status) -> Refusal {
         (_, Some("EXECUTION_REMOVED")) => Refusal::Removed,
         (_, Some("EXECUTION_ID_IN_USE")) | (Code::AlreadyExists, _) => Refusal::OtherRequest,
         // The contract looks for what it has accepted under the id before it says one of these.
-        (_, Some(reason @ ("QUEUE_FULL" | "STORE_FULL" | "DRAINING" | "TOO_MANY_CHILDREN"))) => {
-            Refusal::NotNow {
-                reason: reason.to_owned(),
-            }
-        }
+        (
+            _,
+            Some(
+                reason @ ("QUEUE_FULL" | "NAMESPACE_QUOTA" | "STORE_FULL" | "DRAINING" | "TOO_MANY_CHILDREN"),
+            ),
+        ) => Refusal::NotNow {
+            reason: reason.to_owned(),
+        },
         (
             // Credentials that are refused may be being replaced.
             Code::Unauthenticated

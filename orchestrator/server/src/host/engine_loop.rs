@@ -1,5 +1,5 @@
 //! The thread that drives the host: takes inputs in batches, carries out what they led to, sleeps.
-//! Does no I/O of its own and never waits for anything but the next input or the next timer.
+//! Does no I/O of its own and never waits for anything but the next input, another policy, or the next timer.
 
 use super::effects::EffectRunner;
 use super::handle::{Channels, EngineInbox, Message};
@@ -9,17 +9,23 @@ use crate::exit::ExitOnPanic;
 use crate::limits::{GONE_BATCH_MAX, LOADED_BATCH_MAX, STORED_BATCH_MAX};
 use crate::storage::loader::Loaded;
 use crate::storage::writer::StoredReceiver;
+use escapement_access::Access;
+use escapement_codec::namespaces::share_out;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::Unsettled;
 use escapement_host::{Batch, Host, Route};
+use std::iter;
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// Everything that the thread starts with.
 #[derive(Debug)]
 pub(crate) struct EngineStart {
     pub(crate) config: EngineConfig,
     pub(crate) clock: Clock,
+    /// What namespaces may take stands there.
+    pub(crate) access: watch::Receiver<Arc<Access>>,
     pub(crate) recovered: Unsettled,
     pub(crate) inbox: EngineInbox,
     pub(crate) stored: StoredReceiver,
@@ -47,6 +53,7 @@ pub(crate) fn spawn(start: EngineStart) -> std::io::Result<JoinHandle<()>> {
 struct EngineLoop {
     host: Host<Channels>,
     clock: Clock,
+    access: watch::Receiver<Arc<Access>>,
     inbox: EngineInbox,
     stored: StoredReceiver,
     loaded: mpsc::UnboundedReceiver<Loaded>,
@@ -64,6 +71,7 @@ impl EngineLoop {
         let mut driven = Self {
             host: Host::new(start.config, now),
             clock: start.clock,
+            access: start.access,
             inbox: start.inbox,
             stored: start.stored,
             loaded: start.loaded,
@@ -72,7 +80,9 @@ impl EngineLoop {
             messages: Vec::new(),
             journal: start.journal,
         };
-        driven.host.handle_recovered(now, start.recovered.into_inputs());
+        let shares = share_out(&driven.access.borrow_and_update());
+        let inputs = iter::once(shares).chain(start.recovered.into_inputs());
+        driven.host.handle_recovered(now, inputs);
         driven.carry_out();
         while driven.wait().await {
             driven.top_up();
@@ -103,6 +113,12 @@ impl EngineLoop {
                 n_received
             }
             n = self.inbox.gone.recv_many(&mut self.batch.gone, GONE_BATCH_MAX) => n,
+            // Without a policy there is no change, ever.
+            Ok(()) = self.access.changed() => {
+                let shares = share_out(&self.access.borrow_and_update());
+                self.messages.push(Message::Input(shares, Route::None));
+                1
+            }
             () = timer => return true,
         };
         n_received > 0

@@ -90,6 +90,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let start = EngineStart {
         config: engine_config,
         clock,
+        access: security.rules.changes(),
         recovered,
         inbox,
         stored: stored_rx,

@@ -56,7 +56,7 @@ pub(crate) struct Security {
     /// `None`: nothing is encrypted.
     pub(crate) tls: Option<watch::Receiver<Arc<TlsServer>>>,
     /// Everybody may do everything where there is no policy.
-    rules: AccessRules,
+    pub(crate) rules: AccessRules,
     /// Of the issuers that the policy knows.
     keys: Option<Keys>,
     sources: Vec<Box<dyn Reload>>,

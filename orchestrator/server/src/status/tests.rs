@@ -55,6 +55,14 @@ fn every_refusal_of_the_engine_has_its_status() {
             true,
         ),
         (Refusal::QueueFull, Code::ResourceExhausted, "QUEUE_FULL", true),
+        (
+            Refusal::NamespaceQuota {
+                max_live_executions: 5,
+            },
+            Code::ResourceExhausted,
+            "NAMESPACE_QUOTA",
+            true,
+        ),
         (Refusal::Draining, Code::Unavailable, "DRAINING", true),
         (Refusal::StoreFull, Code::ResourceExhausted, "STORE_FULL", true),
         (Refusal::StoreFailed, Code::Unavailable, "STORE_FAILED", true),

@@ -4,8 +4,9 @@ use super::plans::{PLANS, plan};
 use crate::seeds;
 use crate::source::Source;
 use escapement_engine::{
-    AttemptReport, Caller, CallerId, Ended, ExplainAnswer, Input, Piece, Reply, StoreWrite, Submission,
-    Submitted, Submitter, UntilDecided, Watch, Watched, WorkerSelector, WriteConflict, WriteId, WriteOutcome,
+    AttemptReport, Caller, CallerId, Ended, ExplainAnswer, Input, NamespaceKey, Piece, Reply, StoreWrite,
+    Submission, Submitted, Submitter, UntilDecided, Watch, Watched, WorkerSelector, WriteConflict, WriteId,
+    WriteOutcome,
 };
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, PlanId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -170,6 +171,7 @@ impl Callers {
         let mut random = [0xee; 16];
         random[..8].copy_from_slice(&submitter.id().0.to_be_bytes());
         Input::Submit(Submission {
+            namespace: NamespaceKey::default(),
             submitter,
             request: plan(byte % PLANS),
             fresh_id: ExecutionId::from_random(random),

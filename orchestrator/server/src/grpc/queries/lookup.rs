@@ -119,6 +119,7 @@ impl Edge {
         };
         match refusal {
             Refusal::QueueFull
+            | Refusal::NamespaceQuota { .. }
             | Refusal::Draining
             | Refusal::StoreFull
             | Refusal::TooManyChildren

@@ -8,10 +8,10 @@ use crate::grpc::caller::{Caller, Handed};
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
-use escapement_codec::execution;
 use escapement_codec::provenance::Provenance;
 use escapement_codec::request as convert;
 use escapement_codec::store_write::namespace_of;
+use escapement_codec::{execution, namespaces};
 use escapement_contract::{Request as PlanRequest, validate_request};
 use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
 use escapement_model::{ExecutionId, Namespace};
@@ -149,6 +149,13 @@ impl Plans {
             Some(refusal) => {
                 let named = handed_in.named.map(|digest| (execution_id, digest));
                 let decided = self.edge.decided_before(named, refusal).await;
+                if let (Err(_), Refusal::NamespaceQuota { max_live_executions }) = (&decided, refusal) {
+                    let namespace = handed_in.namespace.clone();
+                    return Err(Rejection::NamespaceQuota {
+                        namespace,
+                        max_live_executions,
+                    });
+                }
                 if let Err(Rejection::Refused(refusal)) = decided {
                     return Err(self.edge.told(caller, refusal).await);
                 }
@@ -175,6 +182,7 @@ impl HandIn {
 
     fn by(self, submitter: Submitter) -> Input {
         Input::Submit(Submission {
+            namespace: namespaces::key(&self.namespace),
             submitter,
             request: self.request,
             fresh_id: self.fresh_id,
