@@ -576,8 +576,8 @@ impl Told {
     }
 }
 
-/// The same for executions of one namespace that begin with the same actions. One that names its deadline may be one that ends at its start, and
-/// that is not held back with the others: it has a queue of its own.
+/// The same for executions of one namespace that begin with the same actions. One that names its deadline may be one that ends at its
+/// start, and that is not held back with the others: it has a queue of its own.
 fn queue_of(
     Job {
         id,

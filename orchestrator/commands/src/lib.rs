@@ -1,5 +1,5 @@
 //! What the orchestrator's binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of
-//! records, `render`, `token`. Starts no engine and opens no port.
+//! records, `render`, `token`; and the look through the store in the background. Starts no engine and opens no port.
 
 #![warn(clippy::too_many_lines)]
 
@@ -16,6 +16,7 @@ mod failure;
 mod hold_back;
 mod place;
 mod said;
+pub mod scrub;
 
 use clap::Subcommand;
 

@@ -19,7 +19,7 @@ use crate::errors::{Problem, Rejection};
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Arc<Principal>,
-    /// What roles may do with the call; `None` where no connection has judged it.
+    /// What roles may do with the call; `None` if no connection has judged it.
     row: Option<Row>,
 }
 

@@ -80,10 +80,6 @@ pub(crate) const REMOVAL_STEP_MIN: Duration = Duration::from_millis(1);
 pub(crate) const REMOVAL_IDLE_SHARE: u32 = 2;
 /// The same while writes wait.
 pub(crate) const REMOVAL_BUSY_SHARE: u32 = 4;
-/// Pause between two pages of a look through the store, at least.
-pub(crate) const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// And so many times what the page took: half a percent of one core.
-pub(crate) const SCRUB_SHARE: u32 = 200;
 
 /// Plans whose payloads are held against the schemas of workers at a time, each on a thread of its own.
 pub(crate) const PAYLOAD_CHECKS_MAX: usize = 1;

@@ -4,5 +4,4 @@ pub(crate) mod execution_log;
 pub(crate) mod loader;
 pub(crate) mod readers;
 pub(crate) mod retention;
-pub(crate) mod scrub;
 pub(crate) mod writer;

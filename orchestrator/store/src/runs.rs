@@ -184,8 +184,8 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
 
-    /// Definitions of that kind, of that owner or of all, in these namespaces or in all, in the order of [`DefinitionKey`], highest first, at most
-    /// `limit`. `before` is the key of the last one of the page before. Leaves out what is damaged.
+    /// Definitions of that kind, of that owner or of all, in these namespaces or in all, in the order of [`DefinitionKey`], highest
+    /// first, at most `limit`. `before` is the key of the last one of the page before. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
@@ -204,8 +204,8 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
 
-    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is the number of one,
-    /// exclusive: the last number of the page before. Leaves out what is damaged.
+    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is the
+    /// number of one, exclusive: the last number of the page before. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.

@@ -11,7 +11,7 @@ use escapement_store::EmbeddedOptions;
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
-    EmbeddedRuns, ExpectedVersion, RunBatch, RunExaminer, RunFilter, RunFinding, RunStore, RunWrite,
+    EmbeddedRuns, ExpectedVersion, RunBatch, RunFilter, RunFinding, RunStore, RunWrite,
 };
 use rusqlite::Connection;
 

@@ -5,9 +5,11 @@ use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
 use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
+use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{GetExecutionRequest, ListWorkersRequest, SubscribeEventsRequest};
 use rustix::process::Signal;
 use tonic::Code;
+use tonic::transport::Endpoint;
 use tonic_types::StatusExt;
 
 #[tokio::test]
@@ -113,12 +115,19 @@ async fn sighup_has_the_policy_read_and_drains_nothing() {
     std::fs::write(&file, policy(&entries[1..])).unwrap();
     hang_up(&mut world, "files read again").await;
     // On another connection: the one before is told to go.
-    let fleet = world.orchestrator.fleet();
+    let fleet = FleetServiceClient::new(
+        Endpoint::from_shared(world.orchestrator.url())
+            .unwrap()
+            .connect_lazy(),
+    );
     let asks = async |token: &Token| {
         let ask = token.shows(ListWorkersRequest::default());
         fleet.clone().list_workers(ask).await
     };
-    assert!(asks(&other).await.is_ok());
+    let is_let_in = async || asks(&other).await.ok();
+    wait_for("the new policy to hold", LIMIT, is_let_in)
+        .await
+        .unwrap();
     let refused = asks(&one).await.unwrap_err();
     assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
 }

@@ -18,7 +18,8 @@ pub(super) struct Plans {
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
-/// How far the saved plans of these goals are. Reads every saved plan of these namespaces, or of all, and the runs of those that serve them.
+/// How far the saved plans of these goals are. Reads every saved plan of these namespaces, or of all, and the runs of those that
+/// serve them.
 pub(super) fn progress(
     reader: &dyn RunReader,
     namespaces: Option<&[Namespace]>,

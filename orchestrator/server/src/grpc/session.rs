@@ -105,7 +105,7 @@ struct SessionReader {
     engine: EngineHandle,
     owners: Arc<Mutex<InstanceOwners>>,
     principal: Arc<Principal>,
-    /// `None` where nobody proved who they are.
+    /// `None` if nobody proved who they are.
     credentials_end: Option<CredentialsEnd>,
     /// What the hello offered and the principal may not.
     refused_actions: RefusedActions,

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::storage::scrub::Scrub;
+use escapement_commands::scrub::Scrub;
 use escapement_operators::Scribe;
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};

@@ -126,7 +126,8 @@ pub(super) fn calls(things: &Things) -> Vec<Call> {
     let (artifacts, actions) = ("ArtifactService", "ActionService");
     vec![
         call(runs, "CreateRun", &of_plan, NotFound, Write),
-        call(runs, "PreviewRun", &preview, NotFound, Read),
+        // In the namespace that the request names: nobody else's default.
+        call(runs, "PreviewRun", &preview, NotFound, Other),
         of_run("GetRun", Read),
         call(runs, "ListRuns", &v1::ListRunsRequest::default(), Hidden, Read),
         {

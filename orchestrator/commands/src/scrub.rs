@@ -1,7 +1,6 @@
 //! Looks through the whole store in the background, so that damage is found before somebody asks for what is damaged.
 //! Repairs nothing and takes a small, bounded share of one core.
 
-use crate::limits::{SCRUB_PAUSE_MIN, SCRUB_SHARE};
 use escapement_store::StoreFault;
 use escapement_store::embedded::{Examination, Examiner, Finding};
 use escapement_store::runs::{RunExamination, RunExaminer, RunFinding};
@@ -12,7 +11,7 @@ use tracing::{error, info};
 
 /// The running thread; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scrub {
+pub struct Scrub {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -21,8 +20,8 @@ impl Scrub {
     /// Starts the thread; it begins at once, and again so long after it came through.
     ///
     /// # Errors
-    /// Where the operating system gives no thread.
-    pub(crate) fn start(
+    /// If the operating system gives no thread.
+    pub fn start(
         executions: Examiner,
         runs: Option<RunExaminer>,
         interval: Duration,
@@ -113,7 +112,7 @@ impl Looking {
 fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>) {
     loop {
         let begun = Instant::now();
-        let mut pause = SCRUB_PAUSE_MIN;
+        let mut pause = PAUSE_MIN;
         match looking.step() {
             Ok(true) => {
                 looking.say();
@@ -130,7 +129,7 @@ fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>) {
                 pause = interval;
             }
         }
-        let pause = pause.max(begun.elapsed() * SCRUB_SHARE);
+        let pause = pause.max(begun.elapsed() * SHARE);
         // Nothing is ever sent: the end of the other side is the signal.
         if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return;
@@ -195,3 +194,8 @@ fn tell_of_runs(finding: &RunFinding) {
         ),
     }
 }
+
+/// Pause between two pages, at least.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// And so many times what the page took: half a percent of one core.
+const SHARE: u32 = 200;
