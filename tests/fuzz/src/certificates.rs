@@ -74,7 +74,7 @@ fn named(source: &mut Source<'_>) {
     match judged(&der) {
         Ok(identity) => {
             match &identity.spiffe_id {
-                Some(id) => assert_eq!(uris, [id.clone()]),
+                Some(id) => assert_eq!(uris, std::slice::from_ref(id)),
                 None => assert!(!has_spiffe, "{uris:?} was passed over"),
             }
             let is_said = |name: &String| dns_names.iter().any(|dns| dns.eq_ignore_ascii_case(name));

@@ -53,6 +53,14 @@ pub(crate) struct Target {
     pub(crate) caller: Option<Caller>,
 }
 
+impl Target {
+    /// Why its caller may not save this plan in the namespace.
+    fn refusal_of(&self, namespace: &Namespace, plan: &Plan) -> Option<Rejection> {
+        let caller = self.caller.as_ref()?;
+        caller.check_plan(namespace, "document", plan).err()
+    }
+}
+
 /// A plan while it is changed.
 pub(crate) struct Draft {
     /// Higher first in lists.
@@ -211,9 +219,7 @@ fn write(
     let mut pinned = BTreeSet::new();
     match plan {
         Some(plan) => {
-            let permitted = target.caller.as_ref();
-            let permitted = permitted.map(|caller| caller.check_plan(&namespace, "document", &plan));
-            if let Some(Err(rejection)) = permitted {
+            if let Some(rejection) = target.refusal_of(&namespace, &plan) {
                 return Ok(Err(rejection));
             }
             let known = Known {

@@ -255,20 +255,12 @@ impl Runs {
             }
             Some(What::Goal(_)) => {}
             Some(What::Document(document)) => {
-                let read = match format {
-                    Some(format) => import(format, document).and_then(|it| plan::read(&it.document)),
-                    None => plan::read(document),
-                };
-                plan = Some(read.and_then(expressions::checked).map(Arc::new));
+                plan = Some(plan_in(format, document));
             }
             Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
                 Some(digest) if fields.are_right() => {
-                    plan = Some(Ok(saved::revision(
-                        &self.runs,
-                        digest,
-                        Some(vec![namespace.clone()]),
-                    )
-                    .await?));
+                    let visible = Some(vec![namespace.clone()]);
+                    plan = Some(Ok(saved::revision(&self.runs, digest, visible).await?));
                 }
                 Some(_) => {}
                 None => fields.wrong("revision_digest", "must be sha256: and 64 hexadecimal digits"),
@@ -283,11 +275,7 @@ impl Runs {
         if let Some(violations) = out_of_size(&plan, &spec) {
             return Ok(Err(violations));
         }
-        // RUN-13.11
-        if spec.budget.is_some() && plan.sub_plans().next().is_some() {
-            let message = "cannot be given to a plan with sub_plan steps, whose runs would spend without it";
-            return Err(Rejection::field("budget", "INVALID_ARGUMENT", message));
-        }
+        check_budget(&spec, &plan)?;
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
         if let Some(violations) = breaks(&plan, &spec, &profiles) {
@@ -301,6 +289,24 @@ impl Runs {
             plan_id,
         }))
     }
+}
+
+/// The plan in a document of the format, or in the native one.
+fn plan_in(format: Option<Format>, document: &Opaque) -> Result<Arc<Plan>, Violations> {
+    let read = match format {
+        Some(format) => import(format, document).and_then(|it| plan::read(&it.document)),
+        None => plan::read(document),
+    };
+    read.and_then(expressions::checked).map(Arc::new)
+}
+
+// RUN-13.11
+fn check_budget(spec: &Spec, plan: &Plan) -> Result<(), Rejection> {
+    if spec.budget.is_some() && plan.sub_plans().next().is_some() {
+        let message = "cannot be given to a plan with sub_plan steps, whose runs would spend without it";
+        return Err(Rejection::field("budget", "INVALID_ARGUMENT", message));
+    }
+    Ok(())
 }
 
 fn create_of(

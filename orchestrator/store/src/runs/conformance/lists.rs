@@ -114,22 +114,23 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
         },
     ];
     for (place, filter) in filters.iter().enumerate() {
-        let is_shown = |run: &&RunSummary| {
-            let created = &run.created;
-            let namespaces = filter.namespaces.as_ref();
-            namespaces.is_none_or(|these| these.contains(&created.namespace))
-                && filter.state.is_none_or(|state| run.progress.state == state)
-                && (filter.owner.is_none() || created.owner == filter.owner)
-                && (filter.plan.is_none() || created.plan == filter.plan)
-                && (filter.goal.is_none() || created.goal == filter.goal)
-                && (filter.trigger.is_none() || created.trigger == filter.trigger)
-                && (filter.session.is_none() || created.session == filter.session)
-                && (filter.parent.is_none() || created.parent == filter.parent)
-        };
-        let expected: Vec<RunSummary> = runs.iter().filter(is_shown).cloned().collect();
+        let expected: Vec<RunSummary> = runs.iter().filter(|run| is_shown(filter, run)).cloned().collect();
         assert_eq!(all(&*reader, filter, 4), expected, "{filter:?}");
         assert_eq!(expected.is_empty(), place == filters.len() - 1, "{filter:?}");
     }
+}
+
+fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
+    let created = &run.created;
+    let namespaces = filter.namespaces.as_ref();
+    namespaces.is_none_or(|these| these.contains(&created.namespace))
+        && filter.state.is_none_or(|state| run.progress.state == state)
+        && (filter.owner.is_none() || created.owner == filter.owner)
+        && (filter.plan.is_none() || created.plan == filter.plan)
+        && (filter.goal.is_none() || created.goal == filter.goal)
+        && (filter.trigger.is_none() || created.trigger == filter.trigger)
+        && (filter.session.is_none() || created.session == filter.session)
+        && (filter.parent.is_none() || created.parent == filter.parent)
 }
 
 fn named(names: &[&str]) -> Option<Vec<Namespace>> {
