@@ -24,7 +24,7 @@ use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
-use escapement_operators::{AccessEdge, Operators, Scribe};
+use escapement_operators::{AccessEdge, Operators};
 use escapement_process::files;
 use escapement_process::telemetry::InitError;
 use escapement_runs_api::webhooks;
@@ -59,23 +59,16 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let runtimes = Runtimes::start()?;
     let listener = runtimes.edge.block_on(listen(config.listen))?;
     let identity = Identity::draw()?;
-    let sinks = runtimes
-        .edge
-        .block_on(async { start_sinks(config, identity.boot_id) })?;
+    let sinks = start_sinks(config, identity.boot_id, &runtimes.edge)?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
     let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
     log_start(config, identity.boot_id, &recovered);
-    let scribe = Scribe {
-        boot_id: identity.boot_id,
-        keep_ms: Some(config.access.keep_operator_actions_ms),
-    };
-    close_acts(scribe, &mut store, clock)?;
+    let scribe = close_acts(config, identity.boot_id, &mut store, clock)?;
 
     let (to_writer, asked) = std_mpsc::channel();
-    let for_operators = to_writer.clone();
-    let operators = Operators::new(move |recording| for_operators.send(ToWriter::Record(recording)).is_ok());
+    let operators = operators(to_writer.clone());
     let (stored, stored_rx) = mpsc::unbounded_channel();
     let (wanted, wanted_rx) = std_mpsc::channel();
     let (loaded, loaded_rx) = mpsc::unbounded_channel();
@@ -85,7 +78,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
-    let access = AccessEdge::new(operators, store.reader().map_err(Failure::Store)?);
+    let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let writer = writer::spawn(store, asked, stored, scribe, maintenance).map_err(no_thread)?;
     let start = EngineStart {
         config: engine_config,
@@ -114,28 +107,22 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         access,
         closing_rx,
     );
-    let rules = security.rules();
-    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), rules.clone());
+    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
     let runs = runs_store.map(start_runs).transpose()?;
-    let entrance = security.open(
-        connections_max,
-        runtimes.caller_threads(),
-        edge.access.operators(),
-    )?;
-    let ended = runtimes.edge.block_on(serve(
-        config,
-        listener,
-        edge,
-        runs.as_ref().map(|runs| runs.handle.clone()),
-        drained_rx,
-        closing,
-        entrance,
-    ));
+    let entrance = security.open(connections_max, runtimes.caller_threads(), &operators)?;
+    let handle = runs.as_ref().map(|runs| runs.handle.clone());
+    let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);
+    let ended = runtimes.edge.block_on(serving);
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
     drop(scrub);
     join_all(runs, engine_thread, loader, writer);
     ended
+}
+
+/// What records the acts of operators, by the thread that writes the store.
+fn operators(to_writer: std_mpsc::Sender<ToWriter>) -> Operators {
+    Operators::new(move |recording| to_writer.send(ToWriter::Record(recording)).is_ok())
 }
 
 /// Waits for the threads. Each ends once nobody can tell it anything any more.
@@ -259,7 +246,8 @@ fn stop_signal(reloads: Option<Looks>) -> Pin<Box<dyn Future<Output = ()> + Send
 }
 
 /// Call it inside of the edge's runtime.
-fn start_sinks(config: &Config, boot_id: BootId) -> Result<Sinks, Failure> {
+fn start_sinks(config: &Config, boot_id: BootId, edge: &Runtime) -> Result<Sinks, Failure> {
+    let _entered = edge.enter();
     let error_handler = config.error_handler_path.as_deref();
     Sinks::start(config.event_webhook.clone(), error_handler, boot_id).map_err(|fault| match fault {
         CannotStart::Append { path, source } => Failure::Append {

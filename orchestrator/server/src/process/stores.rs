@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::exit::Failure;
 use escapement_commands::scrub::Scrub;
+use escapement_model::BootId;
 use escapement_operators::Scribe;
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};
@@ -64,7 +65,17 @@ pub(super) fn start_scrub(
 }
 
 /// What operators began before the last end has an outcome from now on: nobody knows it.
-pub(super) fn close_acts(scribe: Scribe, store: &mut Embedded, clock: Clock) -> Result<(), Failure> {
+/// Returns what writes the acts of this lifetime.
+pub(super) fn close_acts(
+    config: &Config,
+    boot_id: BootId,
+    store: &mut Embedded,
+    clock: Clock,
+) -> Result<Scribe, Failure> {
+    let scribe = Scribe {
+        boot_id,
+        keep_ms: Some(config.access.keep_operator_actions_ms),
+    };
     let n_closed = scribe
         .close_open(store, clock.now().unix_ms)
         .map_err(Failure::Store)?;
@@ -74,5 +85,5 @@ pub(super) fn close_acts(scribe: Scribe, store: &mut Embedded, clock: Clock) -> 
             "the last end cut short what operators did; whether it was done is not known"
         );
     }
-    Ok(())
+    Ok(scribe)
 }
