@@ -115,7 +115,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let ended = runtimes.edge.block_on(serving);
     // Calls that are still open hold readers and links; they end with the runtime.
     runtimes.shut_down();
-    drop(scrub);
+    // The writer ends once nobody can tell it anything any more.
+    drop((scrub, operators));
     join_all(runs, engine_thread, loader, writer);
     ended
 }
