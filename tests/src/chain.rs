@@ -248,8 +248,7 @@ fn check_result(checked: &mut Checked, header: Option<&v1::RecordHeader>, frames
         checked.finds(Place::Result, "it is of another execution than the header");
     }
     let plan = accepted.as_ref().and_then(|accepted| accepted.plan.as_ref());
-    // Callers may give ids in either letter case.
-    if plan.is_some_and(|plan| id_of(&plan.id) != id_of(&result.plan_id)) {
+    if plan.is_some_and(|plan| plan.id != result.plan_id) {
         checked.finds(Place::Result, "it is of another plan");
     }
     let last = frames.iter().rfind(|frame| frame.kind == Kind::Entry);
@@ -373,7 +372,6 @@ fn id_of(text: &str) -> Option<[u8; 16]> {
         let value = match digit {
             b'0'..=b'9' => digit - b'0',
             b'a'..=b'f' => digit - b'a' + 10,
-            b'A'..=b'F' => digit - b'A' + 10,
             _ => return None,
         };
         id[n / 2] = id[n / 2] << 4 | value;
