@@ -137,14 +137,19 @@ impl Access {
     /// [`Denial::CredentialsInvalid`], [`Denial::CredentialsExpired`], or [`Denial::KeysUnavailable`] for a token whose key is not
     /// known and may become known.
     pub fn authenticate(&self, shown: Credentials<'_>, now_ms: i64) -> Result<Arc<Principal>, Denial> {
-        let bearer = shown.authorization.and_then(bearer_of);
-        if let Some(bearer) = bearer.filter(|bearer| bearer.starts_with(attempt_bearer::PREFIX)) {
+        let bearer = shown.authorization.map(bearer_of);
+        if let Some(Some(bearer)) = bearer
+            && bearer.starts_with(attempt_bearer::PREFIX)
+        {
             let is_one = attempt_bearer::read(bearer).is_some();
             let some_attempt = is_one.then(|| Arc::clone(&self.some_attempt));
             return some_attempt.ok_or(Denial::CredentialsInvalid);
         }
-        let principal = match (&self.policy, shown.authorization, shown.certificate) {
-            (Some(policy), Some(authorization), _) => self.of_authorization(policy, authorization, now_ms)?,
+        let principal = match (&self.policy, bearer, shown.certificate) {
+            (Some(policy), Some(bearer), _) => {
+                let bearer = bearer.ok_or(Denial::CredentialsInvalid)?;
+                self.of_bearer(policy, bearer, now_ms)?
+            }
             (Some(policy), None, Some(certificate)) => of_certificate(policy, certificate),
             (Some(_), None, None) | (None, _, None) => Arc::clone(&self.anonymous),
             (None, _, Some(certificate)) => Arc::new(certified(
@@ -159,14 +164,7 @@ impl Access {
         }
     }
 
-    fn of_authorization(
-        &self,
-        policy: &Policy,
-        authorization: &[u8],
-        now_ms: i64,
-    ) -> Result<Arc<Principal>, Denial> {
-        let bearer = bearer_of(authorization);
-        let bearer = bearer.ok_or(Denial::CredentialsInvalid)?;
+    fn of_bearer(&self, policy: &Policy, bearer: &str, now_ms: i64) -> Result<Arc<Principal>, Denial> {
         if let Ok(token) = StaticToken::parse(bearer) {
             let principal = policy.tokens.get(&token.sha256());
             return principal.cloned().ok_or(Denial::CredentialsInvalid);

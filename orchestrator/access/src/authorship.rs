@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::denial::Denial;
 use crate::grant::{Grant, UserScope};
-use crate::matrix::{Permission, Row};
+use crate::matrix::Row;
 use crate::pattern::Pattern;
 use crate::policy::CertificateNames;
 use crate::principal::{Principal, PrincipalKind};
@@ -74,24 +74,14 @@ impl Grant {
 impl Principal {
     /// True if the row permits the call for what lies in the namespace.
     pub fn permits_within(&self, row: &Row, namespace: &Namespace) -> bool {
-        self.grants.iter().any(|grant| {
-            grant.roles.iter().any(|role| match row.of(role) {
-                Permission::Never => false,
-                Permission::WithPayloads => grant.payloads,
-                _ => grant.gives(role, namespace),
-            })
-        })
+        let mut grants = self.grants.iter();
+        grants.any(|grant| grant.permits(row, |role| grant.gives(role, namespace)))
     }
 
     /// True if the row permits the call whatever it is about.
     pub fn permits_everywhere(&self, row: &Row) -> bool {
-        self.grants.iter().any(|grant| {
-            grant.roles.iter().any(|role| match row.of(role) {
-                Permission::Never => false,
-                Permission::WithPayloads => grant.payloads,
-                _ => grant.holds_everywhere(role),
-            })
-        })
+        let mut grants = self.grants.iter();
+        grants.any(|grant| grant.permits(row, |role| grant.holds_everywhere(role)))
     }
 
     /// The patterns of the actions that its plans in the namespace may name; `None` if they may name every one.

@@ -1,5 +1,6 @@
 //! What one entry of the policy gives.
 
+use crate::matrix::{Permission, Row};
 use crate::pattern::Pattern;
 use crate::role::{Role, Roles};
 use alloc::boxed::Box;
@@ -95,6 +96,15 @@ impl Grant {
             user: UserScope::Any,
             ..Self::new(Roles::all(), NamespaceScope::All)
         }
+    }
+
+    /// True if one of its roles, of those that hold, permits the call.
+    pub(crate) fn permits(&self, row: &Row, holds: impl Fn(Role) -> bool) -> bool {
+        self.roles.iter().any(|role| match row.of(role) {
+            Permission::Never => false,
+            Permission::WithPayloads => self.payloads,
+            _ => holds(role),
+        })
     }
 
     /// True if it gives the role in the namespace.

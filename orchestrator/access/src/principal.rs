@@ -169,7 +169,7 @@ impl Principal {
         let is_permitted = match self.kind {
             PrincipalKind::Attempt => row.attempt != Permission::Never,
             _ if row.anonymous != Permission::Never => true,
-            _ => self.grants.iter().any(|grant| of_grant(grant, row)),
+            _ => self.grants.iter().any(|grant| grant.permits(row, |_| true)),
         };
         if is_permitted {
             return Ok(());
@@ -285,15 +285,6 @@ impl Principal {
             .iter()
             .filter(|grant| grant.roles.contains(Role::Worker))
     }
-}
-
-/// True if one of the grant's roles permits the call, as far as the call alone says.
-fn of_grant(grant: &Grant, row: &Row) -> bool {
-    grant.roles.iter().any(|role| match row.of(role) {
-        Permission::Never => false,
-        Permission::WithPayloads => grant.payloads,
-        _ => true,
-    })
 }
 
 /// The union of limits: none if one of them is none.

@@ -1,8 +1,9 @@
 //! Page tokens of lists: a position and a fingerprint of the filters that it was made for.
 //! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
 
+use escapement_model::hex;
 use sha2::{Digest, Sha256};
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 
 /// A token that is not ours, or was made for other filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +11,8 @@ pub struct InvalidPageToken;
 
 /// The token of the page that continues below `before`.
 pub fn encode(before: u64, filter: &impl Debug) -> String {
-    let mut token = String::with_capacity(TOKEN_CHARS);
-    for byte in [VERSION]
-        .into_iter()
-        .chain(before.to_be_bytes())
-        .chain(fingerprint(filter))
-    {
-        write!(token, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    token
+    let bytes = [&[VERSION][..], &before.to_be_bytes(), &fingerprint(filter)].concat();
+    hex::text(&bytes)
 }
 
 /// The position in a token.
@@ -26,7 +20,10 @@ pub fn encode(before: u64, filter: &impl Debug) -> String {
 /// # Errors
 /// [`InvalidPageToken`] if the token is not ours, or was made for other filters.
 pub fn decode(token: &str, filter: &impl Debug) -> Result<u64, InvalidPageToken> {
-    let bytes = from_hex(token).ok_or(InvalidPageToken)?;
+    // Before anything is kept of a text that may be long.
+    let is_one = token.len() == TOKEN_CHARS;
+    let bytes = is_one.then(|| hex::bytes(token)).flatten();
+    let bytes = bytes.ok_or(InvalidPageToken)?;
     let (version, rest) = bytes.split_first().ok_or(InvalidPageToken)?;
     let (before, made_for) = rest.split_at_checked(8).ok_or(InvalidPageToken)?;
     if *version != VERSION || made_for != fingerprint(filter) {
@@ -35,16 +32,6 @@ pub fn decode(token: &str, filter: &impl Debug) -> Result<u64, InvalidPageToken>
     Ok(u64::from_be_bytes(
         before.try_into().expect("split after eight bytes"),
     ))
-}
-
-fn from_hex(token: &str) -> Option<Vec<u8>> {
-    if token.len() != TOKEN_CHARS || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..token.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&token[at..at + 2], 16).ok())
-        .collect()
 }
 
 /// `Debug` of a filter, which names its type, is injective: texts in it are quoted and escaped.

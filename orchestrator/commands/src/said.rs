@@ -1,7 +1,7 @@
 //! What commands read from files and say on stdout, a line of JSON each.
 
 use crate::Failure;
-use escapement_codec::archive::check::hex;
+use escapement_model::hex;
 use escapement_store::embedded::{Examination, Finding};
 use escapement_store::runs::{RunExamination, RunFinding};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl Looked {
         line["executions"] = executions.n_executions.into();
         line["removed"] = executions.n_removed.into();
         line["operator_entries"] = executions.n_operator_entries.into();
-        line["operators_head"] = executions.operators_head.map(|head| hex(&head)).into();
+        line["operators_head"] = executions.operators_head.map(|head| hex::text(&head)).into();
         line["runs"] = runs.n_runs.into();
         line["runs_removed"] = runs.n_removed.into();
         line["contents"] = runs.n_contents.into();
@@ -100,7 +100,7 @@ pub(crate) fn tell_of_runs(finding: &RunFinding) {
             definitions,
         } => json!({
             "event": "content_damaged",
-            "digest": digest.map(|digest| hex(&digest)),
+            "digest": digest.map(|digest| hex::text(&digest)),
             "runs": runs,
             "definitions": definitions,
         }),

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::said::say;
 use clap::{Args, Subcommand};
 use escapement_access::StaticToken;
-use escapement_codec::archive::check::hex;
+use escapement_model::hex;
 use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn make(name: &str) -> Result<(), Failure> {
         problem: error.to_string(),
     })?;
     let token = StaticToken::from_random(bits);
-    let sha256 = hex(&token.sha256());
+    let sha256 = hex::text(&token.sha256());
     // A text of JSON is one of TOML, too: names hold no control characters.
     let quoted = json!(name);
     let entry = format!("[[token]]\nname = {quoted}\nsha256 = \"{sha256}\"\nroles = []\n");
@@ -72,7 +72,7 @@ fn hash() -> Result<(), Failure> {
         path: stdin(),
         problem: error.to_string(),
     })?;
-    say(&json!({"event": "token_hashed", "sha256": hex(&token.sha256())}));
+    say(&json!({"event": "token_hashed", "sha256": hex::text(&token.sha256())}));
     Ok(())
 }
 

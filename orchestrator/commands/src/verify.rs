@@ -4,10 +4,11 @@ use crate::Failure;
 use crate::said::{read_at_most, say};
 use bytes::Bytes;
 use clap::Args;
-use escapement_codec::archive::check::{Verdict, hex, verify};
+use escapement_codec::archive::check::{Verdict, verify};
 use escapement_codec::archive::file::{ArchiveFile, FileFault, is_archive, read};
 use escapement_codec::stored::seal::Seal;
 use escapement_insight::{Problem, exported_file};
+use escapement_model::hex;
 use escapement_run::record;
 use escapement_runs_insight::replay;
 use serde_json::json;
@@ -87,7 +88,7 @@ fn check(path: &Path, bytes: &Bytes, sum: &mut Sum) {
         Ok(ArchiveFile { archive, faults }) => {
             sum.execution_id = Some(archive.execution_id.to_string());
             let seal = archive.seal.as_ref().and_then(|seal| Seal::decode(seal).ok());
-            sum.seal = seal.map(|seal| hex(&seal.seal));
+            sum.seal = seal.map(|seal| hex::text(&seal.seal));
             (verify(&archive), faults)
         }
         Err(fault) => (Verdict::default(), vec![fault]),
@@ -137,7 +138,7 @@ fn check_run(path: &Path, bytes: &Bytes, sum: &mut Sum) {
         sum.n_incomplete += u64::from(!is_bad && !record.is_complete());
         sum.n_entries += record.entries.len() as u64;
         sum.run_id = Some(record.run_id.to_string());
-        sum.head = record.entries.last().map(|last| hex(&last.link));
+        sum.head = record.entries.last().map(|last| hex::text(&last.link));
     }
     sum.n_bad += u64::from(is_bad);
 }

@@ -1,11 +1,11 @@
 //! An act in the words of its two entries, which are bounded whatever was asked for. Records nothing.
 
 use escapement_access::{Principal, PrincipalKind};
+use escapement_model::hex;
 use escapement_store::OperatorIntent;
 use escapement_transport::CallerAddress;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::sync::Arc;
 use tonic::{Extensions, Status};
 
@@ -77,15 +77,7 @@ fn bounded(value: &Value) -> String {
     if text.len() <= JSON_BYTES_MAX {
         return text;
     }
-    json!({"sha256": hex(&Sha256::digest(&text)), "bytes": text.len()}).to_string()
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    text
+    json!({"sha256": hex::text(&Sha256::digest(&text)), "bytes": text.len()}).to_string()
 }
 
 fn cut(text: &str) -> String {

@@ -1,8 +1,8 @@
 //! What operators did, listed, and files read again on demand. Judges nobody.
 
-use crate::act::hex;
 use crate::operators::Operators;
 use escapement_codec::page_token;
+use escapement_model::hex;
 use escapement_store::{OperatorAction, OperatorDeed, OperatorEntry, OperatorFilter, Reader, StoreFault};
 use escapement_transport::refusal::{again_later, plain};
 use escapement_transport::reload::{Looked, Looks, Report};
@@ -174,15 +174,15 @@ fn listed(action: &OperatorAction) -> v1::OperatorAction {
     v1::OperatorAction {
         number: *number,
         at: *at,
-        boot_id: hex(boot_id.as_bytes()),
+        boot_id: hex::text(boot_id.as_bytes()),
         name: intent.name,
         kind: intent.kind,
         issuer: intent.issuer,
         peer: intent.peer,
         rpc: intent.rpc,
         request: intent.request,
-        previous_hash: hex(previous_hash),
-        hash: hex(hash),
+        previous_hash: hex::text(previous_hash),
+        hash: hex::text(hash),
         outcome: action.outcome.as_ref().map(listed_outcome),
     }
 }
@@ -194,18 +194,18 @@ fn listed_outcome(entry: &OperatorEntry) -> v1::OperatorOutcome {
     v1::OperatorOutcome {
         number: entry.number,
         at: entry.at,
-        boot_id: hex(entry.boot_id.as_bytes()),
+        boot_id: hex::text(entry.boot_id.as_bytes()),
         outcome: outcome.clone(),
-        previous_hash: hex(&entry.previous_hash),
-        hash: hex(&entry.hash),
+        previous_hash: hex::text(&entry.previous_hash),
+        hash: hex::text(&entry.hash),
     }
 }
 
 fn reloaded(report: &Report) -> v1::ReloadedFiles {
     use v1::reloaded_files::Result as Told;
     let (result, sha256, problems) = match &report.looked {
-        Looked::Unchanged { sha256 } => (Told::Unchanged, hex(sha256), Vec::new()),
-        Looked::Replaced { sha256 } => (Told::Replaced, hex(sha256), Vec::new()),
+        Looked::Unchanged { sha256 } => (Told::Unchanged, hex::text(sha256), Vec::new()),
+        Looked::Replaced { sha256 } => (Told::Replaced, hex::text(sha256), Vec::new()),
         Looked::Refused { problem } => (Told::Refused, String::new(), lines(problem)),
     };
     v1::ReloadedFiles {
@@ -225,8 +225,12 @@ fn reloaded(report: &Report) -> v1::ReloadedFiles {
 fn said(report: &Report) -> Value {
     let what = report.what;
     match &report.looked {
-        Looked::Unchanged { sha256 } => json!({"what": what, "result": "unchanged", "sha256": hex(sha256)}),
-        Looked::Replaced { sha256 } => json!({"what": what, "result": "replaced", "sha256": hex(sha256)}),
+        Looked::Unchanged { sha256 } => {
+            json!({"what": what, "result": "unchanged", "sha256": hex::text(sha256)})
+        }
+        Looked::Replaced { sha256 } => {
+            json!({"what": what, "result": "replaced", "sha256": hex::text(sha256)})
+        }
         Looked::Refused { problem } => json!({"what": what, "result": "refused", "problems": lines(problem)}),
     }
 }

@@ -7,6 +7,7 @@ use crate::journal::ArtifactCreated;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use escapement_model::hex;
 use escapement_model::limits::LABEL_CHARS_MAX;
 use escapement_model::opaque::{ValueView, items, value, value_of};
 
@@ -143,17 +144,10 @@ fn digest(object: &[u8]) -> Result<Option<[u8; 32]>, String> {
     let Some(text) = text(object, "sha256")? else {
         return Ok(None);
     };
-    let bytes = hex_bytes(text).and_then(|bytes| bytes.try_into().ok());
+    let bytes = hex::bytes(text).and_then(|bytes| bytes.try_into().ok());
     bytes
         .map(Some)
         .ok_or_else(|| "sha256 must be 64 hexadecimal digits".to_string())
-}
-
-fn hex_bytes(text: &str) -> Option<Vec<u8>> {
-    let digit = |ascii: u8| char::from(ascii).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    let bytes = pairs.map(|pair| u8::try_from(16 * digit(*pair.first()?)? + digit(*pair.get(1)?)?).ok());
-    bytes.collect()
 }
 
 /// True for a path that cannot lead out of the root that it is relative to.
@@ -181,7 +175,7 @@ pub fn found_by_stat(output: &[u8]) -> Option<Found> {
     if !exists {
         return Some(Found::default());
     }
-    let magic = hex_bytes(text(object, "magic_hex").ok()??)?;
+    let magic = hex::bytes(text(object, "magic_hex").ok()??)?;
     Some(Found {
         exists,
         size_bytes: whole(object, "size_bytes").ok()??,

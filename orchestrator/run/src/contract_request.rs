@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::{Opaque, opaque::StructBuilder};
+use escapement_model::{Opaque, hex, opaque::StructBuilder};
 use prost::Message;
 
 /// What an attempt sends, apart from what its name says.
@@ -53,12 +53,12 @@ impl AttemptRequest<'_> {
         let number = |n: u32| f64::from(n);
         let metadata = StructBuilder::new()
             .text("run_id", &run)
-            .text("revision", &format!("sha256:{}", hex(self.revision)))
+            .text("revision", &format!("sha256:{}", hex::text(self.revision)))
             .text("step", step)
             .number("index", number(index))
             .number("epoch", number(epoch))
             .number("attempt", number(attempt))
-            .text("subject", &format!("sha256:{}", hex(self.subject)))
+            .text("subject", &format!("sha256:{}", hex::text(self.subject)))
             .build();
         let mut own = StructBuilder::new()
             .text("run_id", &run)
@@ -127,11 +127,6 @@ fn idempotency_key(name: &AttemptName<'_>) -> String {
 
 fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
-}
-
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Runs have priorities from 1 to 10, executions around 0.

@@ -2,21 +2,18 @@
 //! Not secret and not signed: a forged token shows nothing that its sender could not list anyway.
 
 use crate::errors::Rejection;
+use escapement_model::hex;
 use escapement_store::runs::DefinitionKey;
 use sha2::{Digest, Sha256};
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 
 /// A place in a list, as up to four numbers.
 pub(crate) type Place = [u64; 3];
 
 /// The token of the page that begins behind `place`. `Debug` of the filters must be injective.
 pub(crate) fn token(place: Place, filters: &impl Debug) -> String {
-    let mut token = String::with_capacity(TOKEN_CHARS);
-    let numbers = place.into_iter().flat_map(u64::to_be_bytes);
-    for byte in [VERSION].into_iter().chain(numbers).chain(fingerprint(filters)) {
-        write!(token, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    token
+    let numbers = place.map(u64::to_be_bytes).concat();
+    hex::text(&[&[VERSION][..], &numbers, &fingerprint(filters)].concat())
 }
 
 /// The place in a token; `None` for the empty one, which asks for the first page.
@@ -27,7 +24,10 @@ pub(crate) fn place(token: &str, filters: &impl Debug) -> Result<Option<Place>, 
     if token.is_empty() {
         return Ok(None);
     }
-    let bytes = from_hex(token).ok_or(Rejection::PageTokenInvalid)?;
+    // Before anything is kept of a text that may be long.
+    let is_one = token.len() == TOKEN_CHARS;
+    let bytes = is_one.then(|| hex::bytes(token)).flatten();
+    let bytes = bytes.ok_or(Rejection::PageTokenInvalid)?;
     let (head, made_for) = bytes.split_at(bytes.len() - FINGERPRINT_BYTES);
     if head[0] != VERSION || made_for != fingerprint(filters) {
         return Err(Rejection::PageTokenInvalid);
@@ -60,16 +60,6 @@ pub(crate) fn key_of([priority, created_at, number]: Place) -> DefinitionKey {
         created_at: created_at.cast_signed(),
         number,
     }
-}
-
-fn from_hex(token: &str) -> Option<Vec<u8>> {
-    if token.len() != TOKEN_CHARS || !token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..token.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&token[at..at + 2], 16).ok())
-        .collect()
 }
 
 fn fingerprint(filters: &impl Debug) -> [u8; FINGERPRINT_BYTES] {

@@ -2,7 +2,7 @@
 
 use crate::errors::Rejection;
 use crate::resolution::Defaults;
-use crate::views::hex;
+use escapement_model::hex;
 use escapement_model::{Namespace, Opaque, PlanId};
 use escapement_run::plan::{self, Plan, Step, StepKind};
 use escapement_run::presets::Preset;
@@ -96,7 +96,7 @@ pub(crate) async fn revision(
         reason: "REVISION_NOT_FOUND",
         message: format!(
             "No run and no saved plan has the revision sha256:{}.",
-            hex(&digest)
+            hex::text(&digest)
         ),
     };
     let stored = stored.ok_or_else(not_found)?;

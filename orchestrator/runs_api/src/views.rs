@@ -19,4 +19,4 @@ pub(crate) use plan::{Document, step_objects};
 pub(crate) use run::{Detail, listed, percent, run_view};
 pub(crate) use session::skill_view;
 pub(crate) use step::{result_view, step_state, step_view};
-pub(crate) use words::{STATES, hex, signed, state_of, state_of_byte, status_word, uuid_text};
+pub(crate) use words::{STATES, signed, state_of, state_of_byte, status_word, uuid_text};

@@ -5,9 +5,10 @@ use crate::call_access::AccessRules;
 use crate::reload::{Contents, Reload, Reloadable, Report, Witness};
 use escapement_access::{Access, KeySet, KeySource, Policy};
 use escapement_keys::Keys;
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The policy of a file.
 #[derive(Debug)]
@@ -22,12 +23,12 @@ impl PolicyFile {
     /// # Errors
     /// The text names the file and every violation.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let policy = path.to_owned();
+        let text = Arc::new(PolicyText::new(path));
         let follow = {
-            let policy = policy.clone();
-            move |contents: &Contents| key_files(&policy, contents)
+            let text = Arc::clone(&text);
+            move |contents: &Contents| text.key_files(contents)
         };
-        let parse = move |contents: &Contents| parse(&policy, contents);
+        let parse = move |contents: &Contents| text.with_keys(contents);
         let file = Reloadable::load_following("policy", vec![path.to_owned()], follow, parse)?;
         let keys = Keys::new(Arc::clone(&file.current().borrow()));
         Ok(Self { file, keys })
@@ -62,40 +63,76 @@ impl Reload for PolicyFile {
     }
 }
 
-/// The sets of keys in files that the policy names; none if it cannot be read, which is said elsewhere.
-fn key_files(path: &Path, contents: &Contents) -> Vec<PathBuf> {
-    let Ok(access) = access(path, contents) else {
-        return Vec::new();
-    };
-    let files = access.key_sources().filter_map(|source| match source {
-        KeySource::File(file) => Some(PathBuf::from(file)),
-        KeySource::Url { .. } => None,
-    });
-    files.collect()
+/// The text of the policy, which is parsed once, however often it is looked at.
+#[derive(Debug)]
+struct PolicyText {
+    path: PathBuf,
+    last: Mutex<Option<Parsed>>,
 }
 
-fn access(path: &Path, contents: &Contents) -> Result<Access, String> {
+/// What a text came to. The error is for the operator.
+#[derive(Clone, Debug)]
+struct Parsed {
+    sha256: [u8; 32],
+    access: Result<Arc<Access>, String>,
+}
+
+impl PolicyText {
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// What the text says, without the keys.
+    fn access(&self, contents: &Contents) -> Result<Arc<Access>, String> {
+        let bytes = contents.of(&self.path);
+        let sha256: [u8; 32] = Sha256::digest(bytes).into();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = last.take().filter(|last| last.sha256 == sha256);
+        let known = known.unwrap_or_else(|| Parsed {
+            sha256,
+            access: access(&self.path, bytes).map(Arc::new),
+        });
+        last.insert(known).access.clone()
+    }
+
+    /// The sets of keys in files that the policy names; none if it cannot be read, which is said elsewhere.
+    fn key_files(&self, contents: &Contents) -> Vec<PathBuf> {
+        let Ok(access) = self.access(contents) else {
+            return Vec::new();
+        };
+        let files = access.key_sources().filter_map(|source| match source {
+            KeySource::File(file) => Some(PathBuf::from(file)),
+            KeySource::Url { .. } => None,
+        });
+        files.collect()
+    }
+
+    /// What the text says, with the keys in files.
+    fn with_keys(&self, contents: &Contents) -> Result<Access, String> {
+        let access = self.access(contents)?;
+        let mut keys = Vec::new();
+        for source in access.key_sources() {
+            match source {
+                KeySource::File(file) => {
+                    let set = KeySet::parse(contents.of(Path::new(file)));
+                    let set = set.map_err(|error| format!("the set of keys {file} {error}"))?;
+                    keys.push((source.clone(), Arc::new(set)));
+                }
+                KeySource::Url { .. } => escapement_keys::check(source)?,
+            }
+        }
+        Ok(access.with_keys(keys))
+    }
+}
+
+fn access(path: &Path, bytes: &[u8]) -> Result<Access, String> {
     let shown = path.display();
-    let text =
-        std::str::from_utf8(contents.of(path)).map_err(|error| format!("{shown} is no text: {error}"))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("{shown} is no text: {error}"))?;
     Policy::parse(text).map(Access::new).map_err(|violations| {
         let lines = violations.iter().map(|violation| format!("\n  {violation}"));
         format!("{shown} is refused:{}", lines.collect::<String>())
     })
-}
-
-fn parse(path: &Path, contents: &Contents) -> Result<Access, String> {
-    let access = access(path, contents)?;
-    let mut keys = Vec::new();
-    for source in access.key_sources() {
-        match source {
-            KeySource::File(file) => {
-                let set = KeySet::parse(contents.of(Path::new(file)));
-                let set = set.map_err(|error| format!("the set of keys {file} {error}"))?;
-                keys.push((source.clone(), Arc::new(set)));
-            }
-            KeySource::Url { .. } => escapement_keys::check(source)?,
-        }
-    }
-    Ok(access.with_keys(keys))
 }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use escapement_model::RunId;
+use escapement_model::{RunId, hex};
 use sha2::{Digest, Sha256};
 
 /// Why a trigger fires.
@@ -68,7 +68,7 @@ impl FiringKey {
 
     /// 64 hexadecimal digits.
     pub fn text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::text(&self.0)
     }
 
     /// Its 32 bytes.

@@ -162,20 +162,16 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 mod tests {
     use super::{Secret, SignatureFault, from_base64, hmac, sign, to_base64, verify};
     use alloc::format;
-    use alloc::string::String;
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
+    use escapement_model::hex;
 
     #[test]
     fn the_mac_is_that_of_rfc_4231() {
         let found = hmac(&[0x0b; 20], &[b"Hi ", b"There"]);
         let expected = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
-        assert_eq!(hex(&found), expected);
+        assert_eq!(hex::text(&found), expected);
         let found = hmac(b"Jefe", &[b"what do ya want for nothing?"]);
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex(&found), expected);
+        assert_eq!(hex::text(&found), expected);
     }
 
     #[test]

@@ -122,7 +122,9 @@ impl Credentials {
         }
         let has_token = !matches!(self.token, TokenSource::None);
         (has_token && !self.may_show_secrets_at(&uri)).then(|| {
-            format!("a token is not sent unencrypted to {address}, which other machines can read; give https://, or allow plaintext")
+            format!(
+                "a token is not sent unencrypted to {address}, which other machines can read; give https://"
+            )
         })
     }
 

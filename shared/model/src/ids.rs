@@ -164,26 +164,13 @@ macro_rules! random_id {
 
             /// Reads 32 hexadecimal digits of either case; `None` for anything else.
             pub fn from_hex(text: &str) -> Option<Self> {
-                let mut bytes = [0; 16];
-                let digits = text.as_bytes();
-                if digits.len() != 2 * bytes.len() {
-                    return None;
-                }
-                for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-                    let digit = |ascii: u8| char::from(ascii).to_digit(16);
-                    *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
-                }
-                Some(Self(bytes))
+                // Before anything is kept of a text that may be long.
+                (text.len() == 32).then(|| Self::from_slice(&crate::hex::bytes(text)?))?
             }
 
             /// 32 hexadecimal digits, lower case.
             pub fn to_hex(&self) -> String {
-                use core::fmt::Write;
-                let mut text = String::with_capacity(32);
-                for byte in self.0 {
-                    write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-                }
-                text
+                crate::hex::text(&self.0)
             }
         }
 

@@ -12,6 +12,7 @@ pub mod chain;
 pub mod codes;
 #[cfg(feature = "digest")]
 pub mod encoder;
+pub mod hex;
 pub mod ids;
 pub mod limits;
 pub mod namespace;

@@ -8,7 +8,6 @@ use crate::policy::Policy;
 use crate::principal::{Principal, PrincipalKind};
 use crate::token::StaticToken;
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use escapement_model::Namespace;
 
@@ -16,7 +15,7 @@ const HEAD: &str = "version = 1\n[[namespace]]\nname = \"billing\"\n[[namespace]
 
 fn access(entry: &str) -> (Access, Arc<Principal>) {
     let token = StaticToken::from_random([7; 32]);
-    let digest: String = token.sha256().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = escapement_model::hex::text(&token.sha256());
     let text = format!("{HEAD}[[token]]\nname = \"ada\"\nsha256 = \"{digest}\"\n{entry}");
     let access = Access::new(Policy::parse(&text).unwrap());
     let shown = format!("Bearer {}", token.secret());

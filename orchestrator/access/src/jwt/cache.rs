@@ -59,3 +59,6 @@ impl JwtCache {
         self.judged.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,3 +144,6 @@ impl fmt::Display for UnusableKeys {
 }
 
 impl core::error::Error for UnusableKeys {}
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,6 @@ impl Signer {
 
     /// Its public half in a set, under this name.
     pub(crate) fn jwk(&self, kid: &str) -> Value {
-        let encoded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let ec = |key: &EcdsaKeyPair, curve: &str| {
             let (x, y) = key.public_key().as_ref()[1..].split_at(key.public_key().as_ref().len() / 2);
             json!({"kty": "EC", "crv": curve, "kid": kid, "x": encoded(x), "y": encoded(y)})
@@ -104,13 +103,17 @@ impl Signer {
         let message = part(header) + "." + &part(claims);
         let algorithm = header["alg"].as_str().unwrap_or_default();
         let signature = self.sign(algorithm, message.as_bytes());
-        message + "." + &URL_SAFE_NO_PAD.encode(signature)
+        message + "." + &encoded(&signature)
     }
 }
 
 /// One part of a token.
 pub(crate) fn part(value: &Value) -> String {
-    URL_SAFE_NO_PAD.encode(value.to_string())
+    encoded(value.to_string().as_bytes())
+}
+
+pub(crate) fn encoded(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 /// The set of these keys.

@@ -1,7 +1,7 @@
 //! Tokens of issuers: who is believed, and every forgery that is not.
 
-use super::testing::{Signer, part, set};
-use super::{JwtCache, KeySet, KeySource};
+use super::KeySource;
+use super::testing::{Signer, encoded, part, set};
 use crate::access::{Access, Credentials};
 use crate::denial::Denial;
 use crate::policy::Policy;
@@ -115,108 +115,58 @@ fn a_token_of_every_kind_of_key_says_who_its_holder_is() {
     assert!(judge(&access(&[signer.jwk("k")]), &pss, NOW_MS).is_ok());
 }
 
-#[test]
-fn a_bit_that_is_flipped_in_the_middle_of_any_part_is_a_forgery() {
-    for signer in [Signer::p256(), Signer::ed25519(), Signer::rsa()] {
-        let access = access(&[signer.jwk("k")]);
-        let token = signer.token("k", &claims());
-        let parts: Vec<&str> = token.split('.').collect();
-        for index in 0..3 {
-            let mut forged: Vec<String> = parts.iter().map(ToString::to_string).collect();
-            let mut bytes = forged[index].clone().into_bytes();
-            let middle = bytes.len() / 2;
-            // Another character of the alphabet, so that another bit is what is wrong, and not the spelling.
-            bytes[middle] = if bytes[middle] == b'A' { b'B' } else { b'A' };
-            forged[index] = String::from_utf8(bytes).unwrap();
-            let judged = judge(&access, &forged.join("."), NOW_MS);
-            assert_eq!(judged, Err(Denial::CredentialsInvalid), "part {index}");
-        }
-    }
-}
-
-#[test]
-fn what_a_token_says_of_its_algorithm_is_never_enough() {
-    let (ec, rsa) = (Signer::p256(), Signer::rsa());
-    let access = access(&[ec.jwk("ec"), rsa.jwk("rsa")]);
+/// Tokens whose header says something else than the key.
+fn wrong_headers(ec: &Signer, rsa: &Signer) -> Vec<(String, String)> {
     let claims = claims();
-    let unsigned =
-        |algorithm: &str| part(&json!({"alg": algorithm, "kid": "ec"})) + "." + &part(&claims) + ".";
+    let unsigned = |algorithm: &str| {
+        let header = json!({"alg": algorithm, "kid": "ec"});
+        (algorithm.to_owned(), part(&header) + "." + &part(&claims) + ".")
+    };
     // With HS256 the public key would be the secret, which everybody knows.
-    let secret = ring::hmac::Key::new(
-        ring::hmac::HMAC_SHA256,
-        ec.jwk("ec")["x"].as_str().unwrap().as_bytes(),
-    );
+    let secret = ec.jwk("ec")["x"].as_str().unwrap().to_owned();
+    let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let message = part(&json!({"alg": "HS256", "kid": "ec"})) + "." + &part(&claims);
-    let hmac = part_of(ring::hmac::sign(&secret, message.as_bytes()).as_ref());
-    for (what, forged) in [
-        ("none", unsigned("none")),
-        ("None", unsigned("None")),
-        ("nothing signed", unsigned("ES256")),
-        ("HS256", message + "." + &hmac),
-        (
-            "RS256 for a key of a curve",
-            rsa.token_with(&json!({"alg": "RS256", "kid": "ec"}), &claims),
-        ),
-        (
-            "ES256 for a key of RSA",
-            ec.token_with(&json!({"alg": "ES256", "kid": "rsa"}), &claims),
-        ),
-        (
-            "ES384 for a key of P-256",
-            ec.token_with(&json!({"alg": "ES384", "kid": "ec"}), &claims),
-        ),
-        (
-            "ES256 under the name of RS256",
-            rsa.token_with(&json!({"alg": "ES256", "kid": "rsa"}), &claims),
-        ),
-        (
-            "an algorithm that the policy leaves out",
-            rsa.token_with(&json!({"alg": "RS512", "kid": "rsa"}), &claims),
-        ),
-        (
-            "a key of its own",
-            ec.token_with(&json!({"alg": "ES256", "jwk": ec.jwk("ec")}), &claims),
-        ),
-        (
-            "something to understand",
-            ec.token_with(&json!({"alg": "ES256", "kid": "ec", "crit": ["b64"]}), &claims),
-        ),
-        (
-            "no name of a key",
-            ec.token_with(&json!({"alg": "ES256"}), &claims),
-        ),
-        (
-            "a name that is no text",
-            ec.token_with(&json!({"alg": "ES256", "kid": 7}), &claims),
-        ),
-        ("the key of somebody else", Signer::p256().token("ec", &claims)),
-    ] {
-        assert_eq!(
-            judge(&access, &forged, NOW_MS),
-            Err(Denial::CredentialsInvalid),
-            "{what}"
-        );
-    }
-    assert!(judge(&access, &ec.token("ec", &claims), NOW_MS).is_ok());
+    let signature = ring::hmac::sign(&secret, message.as_bytes());
+    let hmac = message + "." + &encoded(signature.as_ref());
+    let signed = |signer: &Signer, header: Value| (header.to_string(), signer.token_with(&header, &claims));
+    Vec::from([
+        unsigned("none"),
+        unsigned("None"),
+        unsigned("ES256"),
+        ("HS256".to_owned(), hmac),
+        signed(rsa, json!({"alg": "RS256", "kid": "ec"})),
+        signed(rsa, json!({"alg": "ES256", "kid": "rsa"})),
+        signed(rsa, json!({"alg": "RS256", "kid": "for PS256 alone"})),
+        // The policy leaves it out.
+        signed(rsa, json!({"alg": "RS512", "kid": "rsa"})),
+        signed(ec, json!({"alg": "ES256", "kid": "rsa"})),
+        signed(ec, json!({"alg": "ES384", "kid": "ec"})),
+        signed(ec, json!({"alg": "ES256", "jwk": ec.jwk("ec")})),
+        signed(ec, json!({"alg": "ES256", "kid": "ec", "crit": ["b64"]})),
+        signed(ec, json!({"alg": "ES256"})),
+        signed(ec, json!({"alg": "ES256", "kid": 7})),
+        signed(&Signer::p256(), json!({"alg": "ES256", "kid": "ec"})),
+    ])
 }
 
-#[test]
-fn a_key_that_is_for_one_algorithm_is_for_no_other() {
-    let rsa = Signer::rsa();
-    let mut jwk = rsa.jwk("k");
-    jwk["alg"] = "PS256".into();
-    let access = access(&[jwk]);
-    let refused = judge(&access, &rsa.token("k", &claims()), NOW_MS);
-    assert_eq!(refused, Err(Denial::CredentialsInvalid));
-    let pss = rsa.token_with(&json!({"alg": "PS256", "kid": "k"}), &claims());
-    assert!(judge(&access, &pss, NOW_MS).is_ok());
+/// A token with another character in the middle of one part, for each part: another bit is wrong then, and not the spelling.
+fn flipped(token: &str) -> Vec<(String, String)> {
+    let parts: Vec<&str> = token.split('.').collect();
+    let flip = |index: usize| {
+        let mut bytes = parts[index].as_bytes().to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] = if bytes[middle] == b'A' { b'B' } else { b'A' };
+        let mut parts = parts.clone();
+        let changed = String::from_utf8(bytes).unwrap();
+        parts[index] = &changed;
+        (format!("part {index}"), parts.join("."))
+    };
+    (0..parts.len()).map(flip).collect()
 }
 
-#[test]
-fn claims_that_are_wrong_or_missing_are_refused() {
-    let signer = Signer::ed25519();
-    let access = access(&[signer.jwk("k")]);
-    for (name, value) in [
+/// Tokens that are signed rightly and say what they must not.
+fn wrong_claims(signer: &Signer) -> Vec<(String, String)> {
+    let wrong = [
         ("iss", json!(null)),
         ("iss", json!("https://issuer.example/")),
         ("iss", json!(["https://issuer.example"])),
@@ -234,13 +184,39 @@ fn claims_that_are_wrong_or_missing_are_refused() {
         ("exp", json!({})),
         ("nbf", json!(NOW_S + 61)),
         ("nbf", json!("soon")),
-    ] {
-        let token = signer.token("k", &claims_with(name, value.clone()));
+    ];
+    let token = |(name, value): (&str, Value)| {
+        let what = format!("{name} {value}");
+        (what, signer.token("ed", &claims_with(name, value)))
+    };
+    wrong.map(token).into()
+}
+
+#[test]
+fn no_forgery_is_believed() {
+    let (ec, rsa, ed) = (Signer::p256(), Signer::rsa(), Signer::ed25519());
+    let mut for_pss = rsa.jwk("for PS256 alone");
+    for_pss["alg"] = "PS256".into();
+    let access = access(&[ec.jwk("ec"), rsa.jwk("rsa"), ed.jwk("ed"), for_pss]);
+    let pss = |kid: &str| rsa.token_with(&json!({"alg": "PS256", "kid": kid}), &claims());
+    let right = [
+        ec.token("ec", &claims()),
+        rsa.token("rsa", &claims()),
+        ed.token("ed", &claims()),
+        pss("rsa"),
+        pss("for PS256 alone"),
+    ];
+    let mut forged = [wrong_headers(&ec, &rsa), wrong_claims(&ed)].concat();
+    forged.extend(right.iter().flat_map(|token| flipped(token)));
+    for (what, token) in forged {
         assert_eq!(
             judge(&access, &token, NOW_MS),
             Err(Denial::CredentialsInvalid),
-            "{name} {value}"
+            "{what}"
         );
+    }
+    for token in right {
+        assert!(judge(&access, &token, NOW_MS).is_ok(), "{token}");
     }
     for (name, value) in [
         ("aud", json!(["another", "escapement"])),
@@ -249,7 +225,7 @@ fn claims_that_are_wrong_or_missing_are_refused() {
         ("exp", json!(1e300)),
         ("iat", json!("whatever")),
     ] {
-        let token = signer.token("k", &claims_with(name, value.clone()));
+        let token = ed.token("ed", &claims_with(name, value.clone()));
         assert!(judge(&access, &token, NOW_MS).is_ok(), "{name} {value}");
     }
 }
@@ -362,169 +338,4 @@ fn a_token_of_a_namespace_that_was_removed_gives_nothing_there() {
     let access = Access::new(Policy::parse(&elsewhere).unwrap()).with_keys([keys]);
     let principal = judge(&access, &signer.token("k", &claims()), NOW_MS).unwrap();
     assert!(principal.namespace("agents").is_err());
-}
-
-#[test]
-fn a_set_of_keys_is_taken_whole_or_not_at_all() {
-    let (ec, rsa) = (Signer::p256(), Signer::rsa());
-    let parse = |keys: Value| KeySet::parse(json!({ "keys": keys }).to_string().as_bytes());
-    // What signs nothing here is left out.
-    let mut encrypts = rsa.jwk("k");
-    encrypts["use"] = "enc".into();
-    let secret = json!({"kty": "oct", "kid": "s", "k": "c2VjcmV0"});
-    let mut nameless = ec.jwk("n");
-    nameless.as_object_mut().unwrap().remove("kid");
-    let mixed =
-        parse(json!([ec.jwk("k"), encrypts, secret, nameless, {"kty": "EC", "crv": "P-521", "kid": "p"}]));
-    assert_eq!(mixed.unwrap().len(), 1);
-    let short = json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": "AAAA", "y": "AAAA"});
-    let mut crossed = ec.jwk("k");
-    crossed["alg"] = "RS256".into();
-    for (what, keys) in [
-        ("the kid of another key", json!([ec.jwk("k"), rsa.jwk("k")])),
-        ("has no key", json!([secret])),
-        ("not the length", json!([short])),
-        ("not of its kind", json!([crossed])),
-        (
-            "no base64url",
-            json!([{"kty": "RSA", "kid": "k", "n": "%", "e": "AQAB"}]),
-        ),
-        ("no object", json!([7])),
-        (
-            "more than 64 keys",
-            Value::Array((0..65).map(|_| json!({})).collect()),
-        ),
-    ] {
-        let error = parse(keys).unwrap_err().to_string();
-        assert!(error.contains(what), "{what}: {error}");
-    }
-    for (what, text) in [("no JSON", "{"), ("no list", "{}"), ("no list", "[]")] {
-        let error = KeySet::parse(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(what), "{what}: {error}");
-    }
-    let large = " ".repeat(KeySet::BYTES_MAX + 1);
-    assert!(KeySet::parse(large.as_bytes()).is_err());
-}
-
-#[test]
-fn violations_of_an_issuer_are_named_with_path_and_line() {
-    let text = "version = 1
-[[jwt]]
-issuer = \"a\"
-audience = \"\"
-jwks_url = \"http://issuer.example/keys\"
-algorithms = [\"HS256\", \"none\"]
-leeway_ms = 600001
-[[jwt.grant]]
-when = { groups = 7, none = {} }
-roles = [\"viewer\"]
-[[jwt.grant]]
-roles = [\"viewer\"]
-[[jwt]]
-issuer = \"a\"
-audience = \"b\"
-jwks_file = \"f\"
-jwks_ca_file = \"c\"
-[[jwt]]
-audience = \"b\"
-";
-    let violations = Policy::parse(text).unwrap_err();
-    let found: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    let known = "is no algorithm: they are ES256, ES384, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512";
-    let expected = [
-        "line 4: jwt[0].audience must have 1 to 255 characters, none of them a control character".to_owned(),
-        "line 5: jwt[0].jwks_url must begin with https://, or with http:// and a loopback address".to_owned(),
-        format!("line 6: jwt[0].algorithms[0] {known}"),
-        format!("line 6: jwt[0].algorithms[1] {known}"),
-        "line 7: jwt[0].leeway_ms must be a whole number from 0 to 600000".to_owned(),
-        "line 9: jwt[0].grant[0].when.groups must be a text, true or false; a claim that is a list holds if one member does"
-            .to_owned(),
-        "line 9: jwt[0].grant[0].when.none asks for nothing, or leads too deep".to_owned(),
-        "line 11: jwt[0].grant[1] must have `when`, a table; {} is every token of the issuer".to_owned(),
-        "line 14: jwt[1].issuer is the issuer of another entry too".to_owned(),
-        "line 17: jwt[1].jwks_ca_file is for `jwks_url`, and there is `jwks_file`".to_owned(),
-        "line 18: jwt[2].issuer is required".to_owned(),
-        "line 18: jwt[2] must have one of `jwks_file` and `jwks_url`".to_owned(),
-    ];
-    assert_eq!(found, expected);
-}
-
-#[test]
-fn keys_come_from_where_nobody_can_change_them() {
-    let url = |url: &str| {
-        let text = format!("version = 1\n[[jwt]]\nissuer = \"a\"\naudience = \"b\"\njwks_url = \"{url}\"\n");
-        Policy::parse(&text).is_ok()
-    };
-    for right in [
-        "https://a",
-        "https://a:1/x?y",
-        "http://localhost:8",
-        "http://127.1.2.3/k",
-        "http://[::1]:8/k",
-    ] {
-        assert!(url(right), "{right}");
-    }
-    for wrong in [
-        "",
-        "a",
-        "ftp://a",
-        "https://",
-        "https:///x",
-        "http://a/x",
-        "http://10.0.0.1/x",
-        "http://127.0.0.1@a/x",
-        "https://u:p@a/x",
-        "http://localhost.example/x",
-        "http://[::2]/x",
-        "https://a/ x",
-        "https://a/#x",
-        "https://a/\u{e4}",
-    ] {
-        assert!(!url(wrong), "{wrong}");
-    }
-}
-
-#[test]
-fn what_was_judged_is_kept_for_as_long_as_it_holds() {
-    let mut cache = JwtCache::default();
-    let digest = |n: usize| {
-        let mut digest = [0; 32];
-        digest[..8].copy_from_slice(&n.to_le_bytes());
-        digest
-    };
-    let principal = |valid_until_ms| {
-        Ok(Arc::new(Principal {
-            valid_until_ms,
-            ..Principal::without_policy()
-        }))
-    };
-    cache.keep(digest(0), &principal(Some(100)), 0);
-    assert!(cache.find(&digest(0), 99).is_some());
-    assert_eq!(cache.find(&digest(0), 100), None);
-    let refused = Err(Denial::CredentialsInvalid);
-    cache.keep(digest(1), &refused, 0);
-    assert_eq!(
-        cache.find(&digest(1), JwtCache::REFUSAL_MS - 1),
-        Some(refused.clone())
-    );
-    assert_eq!(cache.find(&digest(1), JwtCache::REFUSAL_MS), None);
-    let unavailable = Err(Denial::KeysUnavailable { issuer: "a".into() });
-    cache.keep(digest(2), &unavailable, 0);
-    assert_eq!(cache.find(&digest(2), 0), None);
-    // Forgeries drive out forgeries, and never who was let in.
-    let n_good = JwtCache::ENTRIES_MAX / 2;
-    for n in 0..n_good {
-        cache.keep(digest(10 + n), &principal(Some(i64::MAX)), 1_000);
-    }
-    for n in 0..2 * JwtCache::ENTRIES_MAX {
-        cache.keep(digest(1_000_000 + n), &refused, 1_000);
-        assert!(cache.len() <= JwtCache::ENTRIES_MAX);
-    }
-    let all_there = (0..n_good).all(|n| cache.find(&digest(10 + n), 2_000).is_some());
-    assert!(all_there && !cache.is_empty());
-}
-
-fn part_of(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -201,3 +201,6 @@ const PATH_NAMES_MAX: usize = 16;
 const LEEWAY_MS: u32 = 60_000;
 /// The most that a policy may say: ten minutes.
 const LEEWAY_MS_MAX: u32 = 600_000;
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use escapement_contract::{
     AuditEntry, AuditKind, CERTIFICATE_REVISION, ChainHash, InputLog, Replayed, Request, chain_seed, replay,
 };
+use escapement_model::hex;
 use escapement_wire::v1;
 use prost::Message;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// Checks a record and replays it. Whatever it holds, this ends with a verdict.
@@ -110,7 +110,7 @@ impl Check<'_> {
         };
         let digest = &self.archive.request_digest;
         if request.digest() != digest {
-            let (recorded, actual) = (hex(digest), hex(request.digest()));
+            let (recorded, actual) = (hex::text(digest), hex::text(request.digest()));
             self.differs(
                 Part::Accepted,
                 &format!("accepted with the digest {recorded}"),
@@ -169,8 +169,8 @@ impl Check<'_> {
                 let recorded = format!("number {}", entry.sequence);
                 self.entry_differs(sequence, recorded, format!("number {sequence}"));
             } else if expected.is_some_and(|expected| expected != entry.hash) {
-                let recorded = format!("{} with the hash {}", entry.kind.name(), hex(&entry.hash));
-                let follows = hex(&expected.unwrap_or_default());
+                let recorded = format!("{} with the hash {}", entry.kind.name(), hex::text(&entry.hash));
+                let follows = hex::text(&expected.unwrap_or_default());
                 self.entry_differs(sequence, recorded, format!("the hash that follows is {follows}"));
             } else if audit::entry(&entry).encode_to_vec() != *bytes {
                 let recorded = format!("{} in other bytes", entry.kind.name());
@@ -199,7 +199,7 @@ impl Check<'_> {
             Err(unreadable) => return self.differs(Part::Seal, &with_sources(&unreadable), "a seal"),
         };
         if seal.encode() != *bytes || head.is_some_and(|head| !seal.joins(&head)) {
-            let recorded = hex(&seal.seal);
+            let recorded = hex::text(&seal.seal);
             self.differs(
                 Part::Seal,
                 &recorded,
@@ -214,8 +214,8 @@ impl Check<'_> {
         ];
         for (part, sealed, actual) in parts {
             if sealed != actual {
-                let recorded = format!("sealed with the digest {}", hex(&sealed));
-                self.differs(part, &recorded, &format!("the digest is {}", hex(&actual)));
+                let recorded = format!("sealed with the digest {}", hex::text(&sealed));
+                self.differs(part, &recorded, &format!("the digest is {}", hex::text(&actual)));
             }
         }
     }
@@ -249,7 +249,7 @@ impl Check<'_> {
         self.verdict.audit_identical = self.same_entries(&replayed, log.is_complete);
         self.verdict.decisions_identical = *replayed.decisions() == log.decisions;
         if !self.verdict.decisions_identical {
-            let (recorded, again) = (hex(&log.decisions), hex(replayed.decisions()));
+            let (recorded, again) = (hex::text(&log.decisions), hex::text(replayed.decisions()));
             self.differs(Part::Decisions, &recorded, &again);
         }
         if log.is_complete {
@@ -400,14 +400,6 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(WORDS_BYTES_MAX));
     text
-}
-
-/// Two hexadecimal digits for each byte.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-        text
-    })
 }
 
 /// Differences that are told.

@@ -1,5 +1,6 @@
 //! `Upload`: a header and the content behind it, taken in once all of it is there.
 
+use escapement_model::hex;
 use escapement_model::{RunId, encoder};
 use escapement_run::artifacts::{UPLOAD_BYTES_MAX, misnamed};
 use escapement_run::journal::ArtifactCreated;
@@ -13,7 +14,7 @@ use super::Artifacts;
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::views::{artifact_of, hex};
+use crate::views::artifact_of;
 
 /// A header that was read, and nothing is wrong with it.
 struct Announced {
@@ -118,7 +119,7 @@ impl Announced {
                 format!("is {size_bytes}, and {n_bytes} bytes came"),
             );
         }
-        let digest = hex(&encoder::sha256(content));
+        let digest = hex::text(&encoder::sha256(content));
         if !self.sha256.is_empty() && !self.sha256.eq_ignore_ascii_case(&digest) {
             return wrong(
                 "header.sha256",

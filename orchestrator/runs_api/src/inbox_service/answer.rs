@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::views::hex;
+use escapement_model::hex;
 
 /// What was read.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn key(responder: &Responder, request_id: &str) -> String {
         hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
-    format!("respond_to_input {}", hex(&hasher.finalize()))
+    format!("respond_to_input {}", hex::text(&hasher.finalize()))
 }
 
 fn subject_digest(text: &str, fields: &mut Fields) -> Bytes {

@@ -3,6 +3,7 @@
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use escapement_model::RunId;
+use escapement_model::hex;
 use escapement_store::runs::ClientRequest;
 use sha2::{Digest, Sha256};
 
@@ -43,7 +44,7 @@ pub(super) fn client_request(
         .chain_update([0])
         .chain_update(request.encode_in_order());
     Some(ClientRequest {
-        key: format!("{kind} {}", crate::views::hex(&key.finalize())),
+        key: format!("{kind} {}", hex::text(&key.finalize())),
         digest: digest.finalize().into(),
     })
 }

@@ -4,8 +4,9 @@ use super::Runs;
 use super::steps::step_named;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::views::{Document, hex};
+use crate::views::Document;
 use bytes::Bytes;
+use escapement_model::hex;
 use escapement_model::opaque::{ListBuilder, StructBuilder, value, value_of};
 use escapement_model::{OpaqueValue, RunId};
 use escapement_run::outcome::encoded;
@@ -57,7 +58,7 @@ impl Runs {
 fn answer(result: Bytes, request: &v1::GetStepResultRequest) -> Result<v1::GetStepResultResponse, Rejection> {
     let response = v1::GetStepResultResponse {
         size_bytes: i64::try_from(result.len()).unwrap_or(i64::MAX),
-        sha256: hex(&Sha256::digest(&result)),
+        sha256: hex::text(&Sha256::digest(&result)),
         ..v1::GetStepResultResponse::default()
     };
     let Some(offset) = request.offset else {

@@ -7,7 +7,8 @@ use crate::fields::Fields;
 use crate::journal::{Linked, forward};
 use crate::paging;
 use crate::saved;
-use crate::views::{Document, hex};
+use crate::views::Document;
+use escapement_model::hex;
 use escapement_model::{Opaque, RunId};
 use escapement_run::journal::{Event, PlanCreated};
 use escapement_run::plan::{self, Plan};
@@ -149,7 +150,7 @@ fn any_revision((entry, _): &Linked) -> Option<(v1::Revision, PlanCreated)> {
         return None;
     };
     let revision = v1::Revision {
-        revision_digest: format!("sha256:{}", hex(&created.digest)),
+        revision_digest: format!("sha256:{}", hex::text(&created.digest)),
         number: i32::try_from(created.number).unwrap_or(i32::MAX),
         cause: created.cause.clone(),
         created_at: entry.at,
@@ -159,7 +160,7 @@ fn any_revision((entry, _): &Linked) -> Option<(v1::Revision, PlanCreated)> {
         generation: i32::try_from(created.generation).unwrap_or(i32::MAX),
         parent_digest: match created.parent.is_empty() {
             true => String::new(),
-            false => format!("sha256:{}", hex(&created.parent)),
+            false => format!("sha256:{}", hex::text(&created.parent)),
         },
         failed_steps: created.failed_steps.clone(),
         disabled_actions: created.disabled.clone(),

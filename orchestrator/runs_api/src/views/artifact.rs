@@ -1,7 +1,8 @@
 //! An artifact as a message.
 
-use super::words::{hex, signed, uuid_text};
+use super::words::{signed, uuid_text};
 use escapement_model::RunId;
+use escapement_model::hex;
 use escapement_run::journal::{ArtifactCreated, ArtifactVerified};
 use escapement_run::plan::Plan;
 use escapement_run::state::{ArtifactState, Verdict};
@@ -15,7 +16,7 @@ pub(crate) fn artifact_view(run_id: RunId, plan: &Plan, created: &ArtifactCreate
         r#type: created.artifact_type.clone(),
         mime_type: created.mime_type.clone(),
         path: created.path.clone(),
-        sha256: hex(&created.sha256),
+        sha256: hex::text(&created.sha256),
         size_bytes: signed(created.size_bytes.unwrap_or(0)),
         preview_url: created.preview_url.clone(),
         run_id: run_id.to_string(),
@@ -53,7 +54,7 @@ pub(crate) fn was_verified(view: &mut v1::Artifact, verified: &ArtifactVerified)
     verdict_word(verdict).clone_into(&mut view.verdict);
     view.problem.clone_from(&verified.problem);
     if !verified.sha256.is_empty() {
-        view.sha256 = hex(&verified.sha256);
+        view.sha256 = hex::text(&verified.sha256);
         view.size_bytes = signed(verified.size_bytes);
     }
 }

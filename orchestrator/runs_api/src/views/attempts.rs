@@ -1,7 +1,8 @@
 //! Attempts, put together from the entries of a journal: what was intended, and how it ended.
 
-use super::words::{class_word, effect_word, hex, signed, skip_word, small, uuid_text};
+use super::words::{class_word, effect_word, signed, skip_word, small, uuid_text};
 use bytes::Bytes;
+use escapement_model::hex;
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, OutcomeClass, Stored, ToolCalled, ToolOutput, UnitRef};
@@ -115,7 +116,7 @@ impl AttemptsFold {
             execution_id: name.execution_id().to_string(),
             contract_plan_id: name.plan_id().to_string(),
             action: called.action.clone(),
-            subject_digest: hex(&called.subject_digest),
+            subject_digest: hex::text(&called.subject_digest),
             state: attempt.state().to_owned(),
             error_code: error.code,
             category: attempt.category().to_owned(),
@@ -229,7 +230,7 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
         output: output
             .filter(|output| output.digest.is_empty())
             .map(|output| OpaqueValue::from_encoded(output.inline.clone())),
-        output_sha256: output.map_or_else(String::new, |output| hex(&output.digest)),
+        output_sha256: output.map_or_else(String::new, |output| hex::text(&output.digest)),
         request_id: request_id.to_owned(),
         duration_ms: settled_at.saturating_sub(*at),
         retry_count: small(called.attempt.saturating_sub(1)),
@@ -237,7 +238,7 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
         artifacts: Vec::new(),
         error_stack: error.map_or_else(String::new, |error| format!("{}: {}", error.code, error.message)),
         execution_id: fold.name(&attempt.intended).execution_id().to_string(),
-        subject_digest: hex(&called.subject_digest),
+        subject_digest: hex::text(&called.subject_digest),
         approval_id: uuid_text(&called.approval),
         intended_sequence: signed(*sequence),
         settled_sequence: signed(settled_sequence),
@@ -310,7 +311,7 @@ fn taken_over(output: Option<&Stored>, memo_of: &str) -> v1::Evidence {
         output: output
             .filter(|output| output.digest.is_empty())
             .map(|output| OpaqueValue::from_encoded(output.inline.clone())),
-        output_sha256: output.map_or_else(String::new, |output| hex(&output.digest)),
+        output_sha256: output.map_or_else(String::new, |output| hex::text(&output.digest)),
         memo_of: memo_of.to_owned(),
         ..without_call("completed", "")
     }

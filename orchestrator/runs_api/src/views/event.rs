@@ -2,10 +2,9 @@
 
 use super::attempts::{payload, unit_text};
 use super::input_request::{decision_word, kind_word};
-use super::words::{
-    class_word, count, digest_text, effect_word, hex, limit_word, signed, skip_word, uuid_text,
-};
+use super::words::{class_word, count, digest_text, effect_word, limit_word, signed, skip_word, uuid_text};
 use bytes::Bytes;
+use escapement_model::hex;
 use escapement_model::opaque::{ListBuilder, StructBuilder, value};
 use escapement_model::{Opaque, RunId};
 use escapement_run::ids::AttemptName;
@@ -253,7 +252,7 @@ fn tool_called(data: StructBuilder, run_id: RunId, plan: &Plan, called: &ToolCal
         .text("execution_id", &name.execution_id().to_string())
         .text("effect", effect_word(called.effect()))
         .number("attempt_ms", called.attempt_ms as f64)
-        .text("subject_digest", &hex(&called.subject_digest));
+        .text("subject_digest", &hex::text(&called.subject_digest));
     let data = word(data, "approval_id", &uuid_text(&called.approval));
     match payload(&called.request) {
         Some(payload) => data.object("payload", payload.as_encoded()),
@@ -331,7 +330,7 @@ fn of_results(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder 
                 .number("number", f64::from(verified.number))
                 .boolean("is_right", verified.problem.is_empty())
                 .number("size_bytes", verified.size_bytes as f64);
-            let data = word(data, "sha256", &hex(&verified.sha256));
+            let data = word(data, "sha256", &hex::text(&verified.sha256));
             word(data, "problem", &verified.problem)
         }
         _ => data,
@@ -351,7 +350,7 @@ fn artifact_created(data: StructBuilder, plan: &Plan, artifact: &ArtifactCreated
     let data = word(data, "name", &artifact.name);
     let data = word(data, "path", &artifact.path);
     let data = word(data, "preview_url", &artifact.preview_url);
-    let data = word(data, "sha256", &hex(&artifact.sha256));
+    let data = word(data, "sha256", &hex::text(&artifact.sha256));
     match artifact.size_bytes {
         Some(size_bytes) => data.number("size_bytes", size_bytes as f64),
         None => data,
@@ -368,7 +367,7 @@ fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> Struct
         .text("kind", kind_word(request.kind()))
         .text("question", &request.question)
         .list("options", options)
-        .text("subject_digest", &hex(&request.subject_digest))
+        .text("subject_digest", &hex::text(&request.subject_digest))
         .number("expires_at", request.expires_at as f64);
     let data = match request.unit {
         Some(of) => unit(data, plan, of),
@@ -440,7 +439,7 @@ pub(super) fn stored_object(data: StructBuilder, key: &str, stored: &Stored) -> 
 
 fn elsewhere(data: StructBuilder, key: &str, stored: &Stored) -> StructBuilder {
     let place = StructBuilder::new()
-        .text("sha256", &hex(&stored.digest))
+        .text("sha256", &hex::text(&stored.digest))
         .number("size_bytes", stored.length as f64)
         .build();
     data.object(key, place.as_encoded())

@@ -2,7 +2,8 @@
 
 use super::plan::Document;
 use super::run::error_view;
-use super::words::{hex, small, uuid_text};
+use super::words::{small, uuid_text};
+use escapement_model::hex;
 use escapement_model::{Opaque, OpaqueValue};
 use escapement_run::journal::{
     AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestState, ResponderKind, Stored,
@@ -41,7 +42,7 @@ pub(crate) fn request_view(
         question: request.question.clone(),
         input_type: input_type(request).into(),
         options: request.options.clone(),
-        subject_digest: hex(&request.subject_digest),
+        subject_digest: hex::text(&request.subject_digest),
         subject: request.subject.as_ref().and_then(shown).map(Opaque::from_encoded),
         created_at: request.opened_at,
         expires_at: request.expires_at,
@@ -124,7 +125,7 @@ fn decisions(request: &InputRequest, blobs: &dyn Blobs, bytes_max: u64) -> Vec<v
             id: id.clone(),
             ..v1::Responder::default()
         }),
-        subject_digest: hex(&request.subject_digest),
+        subject_digest: hex::text(&request.subject_digest),
         ..v1::Decision::default()
     });
     let last = request
@@ -158,6 +159,6 @@ pub(super) fn decision_view(answer: &RequestAnswer, blobs: &dyn Blobs, bytes_max
             })
         }),
         comment: answer.comment.clone(),
-        subject_digest: hex(&answer.subject_digest),
+        subject_digest: hex::text(&answer.subject_digest),
     }
 }

@@ -1,8 +1,9 @@
 //! A step of a run as a message.
 
 use super::run::error_view;
-use super::words::{count, hex, signed, skip_word, small, time};
+use super::words::{count, signed, skip_word, small, time};
 use bytes::Bytes;
+use escapement_model::hex;
 use escapement_model::opaque::{StructBuilder, ValueView};
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::Run;
@@ -153,7 +154,7 @@ pub(crate) fn output_ref(stored: &Stored) -> v1::StepOutputRef {
     v1::StepOutputRef {
         size_bytes: signed(stored.length),
         value: is_here.then(|| OpaqueValue::from_encoded(stored.inline.clone())),
-        sha256: hex(&stored.digest),
+        sha256: hex::text(&stored.digest),
         items: None,
     }
 }

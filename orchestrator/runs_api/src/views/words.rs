@@ -1,6 +1,7 @@
 //! States and other words, as the API spells them.
 
 use escapement_model::RunId;
+use escapement_model::hex;
 use escapement_run::ShownState;
 use escapement_run::journal::{Limit, OutcomeClass, SkipReason};
 use escapement_run::spec::EffectClass;
@@ -114,22 +115,11 @@ pub(super) fn limit_word(limit: Limit) -> &'static str {
     }
 }
 
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-            text
-        })
-}
-
 /// The digest of a revision; empty for none.
 pub(super) fn digest_text(digest: &[u8]) -> String {
     match digest {
         [] => String::new(),
-        digest => format!("sha256:{}", hex(digest)),
+        digest => format!("sha256:{}", hex::text(digest)),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::exit::Failure;
-use escapement_codec::archive::check::hex;
 use escapement_keys::Keys;
+use escapement_model::hex;
 use escapement_operators::Operators;
 use escapement_process::say;
 use escapement_transport::reload::{Cause, Looked, Looks, Reload, Report};
@@ -165,7 +165,7 @@ fn recorded(operators: Operators) -> impl FnMut(Cause, &Report, &mut dyn FnMut()
         let Looked::Replaced { sha256 } = &report.looked else {
             return replace();
         };
-        let request = json!({"what": report.what, "paths": report.files, "sha256": hex(sha256)});
+        let request = json!({"what": report.what, "paths": report.files, "sha256": hex::text(sha256)});
         operators.perform_in_any_case(rpc, &request, || {
             replace();
             json!({"what": report.what, "result": "replaced"})

@@ -27,7 +27,7 @@ fn bearer(seed: u8) -> String {
 
 fn entry(seed: u8, role: &str, more: &str) -> String {
     let digest = StaticToken::from_random([seed; 32]).sha256();
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = escapement_model::hex::text(&digest);
     format!("[[token]]\nname = \"t{seed}\"\nsha256 = \"{digest}\"\nroles = [\"{role}\"]\n{more}\n")
 }
 

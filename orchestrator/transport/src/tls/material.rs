@@ -3,6 +3,7 @@
 use super::settings::{ClientAuth, MinVersion, TlsSettings};
 use super::trust::ClientTrust;
 use crate::reload::{Contents, Reloadable};
+use escapement_model::hex;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
@@ -145,8 +146,7 @@ fn valid_certificate(
     if now.as_secs() > end.unix_duration().as_secs() {
         return Err(format!("--tls-cert {shown} has expired at {end}"));
     }
-    let digest = Sha256::digest(own);
-    let fingerprint: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint = hex::text(&Sha256::digest(own));
     Ok(format!(
         "{} (SHA-256 {fingerprint}, valid until {end})",
         certificate.subject()
