@@ -20,6 +20,7 @@ use escapement_wire::worker::v1::{
     Snapshot, Success, Welcome,
 };
 use serde_json::Value;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::{Fault, Orchestrator, fresh_id};
 use line::Line;
@@ -108,8 +109,22 @@ impl ScriptedWorker {
         opened.expect("the worker is welcomed")
     }
 
+    /// The same over a connection that there is.
+    ///
+    /// # Panics
+    /// It is not welcomed.
+    pub async fn open_over(channel: Channel, hello: Hello, token: &str) -> (Self, Welcome) {
+        let opened = Self::try_over(channel, hello, Some(token)).await;
+        opened.expect("the worker is welcomed")
+    }
+
     async fn try_showing(url: &str, hello: Hello, token: Option<&str>) -> Result<(Self, Welcome), Fault> {
-        let mut line = Line::open(url, hello.clone(), token).await?;
+        let channel = Endpoint::from_shared(url.to_owned())?.connect().await?;
+        Self::try_over(channel, hello, token).await
+    }
+
+    async fn try_over(channel: Channel, hello: Hello, token: Option<&str>) -> Result<(Self, Welcome), Fault> {
+        let mut line = Line::open(channel, hello.clone(), token).await?;
         let first = line.next().await.ok_or("the session is over at once")??;
         let Some(FromOrchestrator::Welcome(welcome)) = first.message else {
             return Err(format!("the first answer is no welcome: {first:?}").into());

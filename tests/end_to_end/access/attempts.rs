@@ -48,14 +48,15 @@ fn base64url(bytes: &[u8]) -> String {
     text
 }
 
-fn shows<T>(bearer: &str, message: T) -> Request<T> {
+pub(super) fn shows<T>(bearer: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let value = format!("Bearer {bearer}").parse().unwrap();
     request.metadata_mut().insert("authorization", value);
     request
 }
 
-fn of(assignment: &Assignment) -> String {
+/// The credential of this attempt.
+pub(super) fn of(assignment: &Assignment) -> String {
     bearer(&assignment.attempt_token)
 }
 

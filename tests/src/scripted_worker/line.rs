@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
+use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::Fault;
@@ -48,8 +48,8 @@ struct Books {
 }
 
 impl Line {
-    /// Connects, with `Hello` queued before the call is made. Shows the token, if there is one.
-    pub(super) async fn open(url: &str, hello: Hello, token: Option<&str>) -> Result<Self, Fault> {
+    /// Calls, with `Hello` queued before. Shows the token, if there is one.
+    pub(super) async fn open(channel: Channel, hello: Hello, token: Option<&str>) -> Result<Self, Fault> {
         let books = Arc::new(Books::default());
         for item in &hello.in_flight {
             books.lock().insert(item.attempt_token.clone(), item.phase());
@@ -67,7 +67,6 @@ impl Line {
                 SessionRequest { seq, message }
             }
         });
-        let channel = Endpoint::from_shared(url.to_owned())?.connect().await?;
         let mut call = tonic::Request::new(numbered);
         if let Some(token) = token {
             let value = format!("Bearer {token}").parse()?;
