@@ -31,8 +31,16 @@ impl SecureWorld {
         Self::start_with(|settings| settings).await
     }
 
-    /// With more flags.
+    /// With more flags. It looks at its files every second.
     pub(crate) async fn start_with(
+        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
+    ) -> Self {
+        let soon = |settings: OrchestratorSettings| settings.flag("--tls-reload-interval-ms", 1_000);
+        Self::start_that_looks_as_told(|settings| change(soon(settings))).await
+    }
+
+    /// With more flags. It looks at its files as often as they say, or else as often as it does by itself.
+    pub(crate) async fn start_that_looks_as_told(
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
         let directory = PrivateDirectory::new("tls").unwrap();
@@ -58,7 +66,6 @@ impl SecureWorld {
                 .flag("--tls-key", own.key.display())
                 .flag("--tls-client-ca", client_ca.display())
                 .flag("--tls-client-crl", crl.display())
-                .flag("--tls-reload-interval-ms", 1_000)
                 .called_by_tls(tls);
             change(settings)
         })
