@@ -86,10 +86,15 @@ impl TokenIssuer {
         &self.url
     }
 
-    /// Its keys, as it answers.
+    /// Its keys, as it answers at first.
     pub fn key_set(&self) -> String {
         let x = base64url(self.key.der_bytes());
         json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.kid, "x": x}]}).to_string()
+    }
+
+    /// Answers with this set from now on.
+    pub fn answer_with(&self, key_set: String) {
+        self.served().key_set = key_set;
     }
 
     /// A token with these claims.

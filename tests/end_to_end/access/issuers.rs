@@ -5,9 +5,12 @@ use crate::status_details::reason;
 use crate::world::LIMIT;
 use escapement_tests::authority::{Authority, replace};
 use escapement_tests::{PrivateDirectory, TokenIssuer, wait_for};
+use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::{ListExecutionsRequest, SubscribeEventsRequest};
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::cell::Cell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tonic::transport::Endpoint;
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 
@@ -25,10 +28,14 @@ fn claims(sub: &str, seconds: u64) -> Value {
     json!({"iss": "https://issuer.example", "aud": "escapement", "sub": sub, "exp": now.as_secs() + seconds})
 }
 
-/// The entry of a policy for an issuer whose keys are there.
+/// The entry of a policy for the issuer whose keys are there.
 fn entry(keys: &str) -> String {
+    entry_of("https://issuer.example", keys)
+}
+
+fn entry_of(issuer: &str, keys: &str) -> String {
     format!(
-        "[[jwt]]\nissuer = \"https://issuer.example\"\naudience = \"escapement\"\n{keys}\nleeway_ms = 0\n\
+        "[[jwt]]\nissuer = \"{issuer}\"\naudience = \"escapement\"\n{keys}\nleeway_ms = 0\n\
          [[jwt.grant]]\nwhen = {{ sub = \"anna\" }}\nroles = [\"viewer\"]\n"
     )
 }
@@ -113,6 +120,87 @@ async fn keys_by_url_come_over_tls_and_a_storm_of_unknown_ones_asks_for_nothing(
     }
     assert_eq!(issuer.questions(), [Some("Bearer of.the.pod".to_owned())]);
 }
+
+#[tokio::test]
+async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_its_keys() {
+    let authority = Authority::new("cluster").unwrap();
+    let own = authority.issue(&["localhost"]).unwrap();
+    let old = TokenIssuer::start_encrypted("old", &own).await.unwrap();
+    let away = TokenIssuer::start_encrypted("away", &own).await.unwrap();
+    let new = TokenIssuer::start("new").await.unwrap();
+    let directory = PrivateDirectory::new("keys").unwrap();
+    let ca = directory.join("ca.pem");
+    replace(&ca, &authority.pem()).unwrap();
+    let keys = |issuer: &TokenIssuer| {
+        let (url, ca) = (issuer.url(), ca.display());
+        format!("jwks_url = \"{url}\"\njwks_ca_file = \"{ca}\"")
+    };
+    let entries = [entry(&keys(&old)), entry_of("https://away.example", &keys(&away))];
+    let (world, _policy) = world_with(&entries).await;
+    let plans = world.orchestrator.plans();
+    let lists = async |token: &str| {
+        let list = showing(token, ListExecutionsRequest::default());
+        plans.clone().list_executions(list).await
+    };
+    let mut of_away = claims("anna", 3_600);
+    of_away["iss"] = "https://away.example".into();
+    let (of_old, of_new) = (
+        old.token(&claims("anna", 3_600)),
+        new.token(&claims("anna", 3_600)),
+    );
+    let known_of_away = away.token(&of_away);
+    for token in [&of_old, &known_of_away] {
+        wait_for("the keys", LIMIT, async || lists(token).await.ok())
+            .await
+            .unwrap();
+    }
+    // On a connection of its own, which no refusal ends.
+    let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
+    let mut events = EventServiceClient::new(channel.connect().await.unwrap());
+    let subscribed = events.subscribe_events(showing(&of_old, SubscribeEventsRequest::default()));
+    let mut subscribed = subscribed.await.unwrap().into_inner();
+
+    old.answer_with(new.key_set());
+    let unknown_of_away = away.token_of("unknown", &of_away);
+    drop(away);
+    // Meanwhile others show one unknown key after the other.
+    let n_unknown = Cell::new(0);
+    let followed = wait_for("the new key", ROTATION, async || {
+        n_unknown.set(n_unknown.get() + 1);
+        let unknown = old.token_of(&format!("unknown-{}", n_unknown.get()), &claims("anna", 3_600));
+        assert!(lists(&unknown).await.is_err() && lists(&unknown_of_away).await.is_err());
+        lists(&of_new).await.ok()
+    });
+    followed.await.unwrap();
+    assert_eq!(
+        old.questions().len(),
+        2,
+        "{n_unknown:?} unknown keys are one question"
+    );
+    let ended = tokio::time::timeout(LIMIT, subscribed.message()).await.unwrap();
+    assert!(
+        !matches!(ended, Ok(Some(_))),
+        "its key has left the set: {ended:?}"
+    );
+    let refused = lists(&of_old).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
+    let stderr = || world.orchestrator.process.stderr();
+    let said = async || {
+        stderr()
+            .contains("keys of an issuer of tokens cannot be had")
+            .then_some(())
+    };
+    wait_for("a question to who is away", ROTATION, said)
+        .await
+        .unwrap();
+    assert!(
+        lists(&known_of_away).await.is_ok(),
+        "its keys are believed for a day"
+    );
+}
+
+/// Longer than the 30 s in which an issuer is asked once, and the 10 s for which a refusal is remembered.
+const ROTATION: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn what_a_token_began_ends_with_it() {
