@@ -4,18 +4,21 @@ use super::credentials::{Token, policy, world_with};
 use crate::runs::creation;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
-use escapement_tests::wait_for;
+use escapement_tests::{ScriptedWorker, wait_for};
 use escapement_wire::runs::v1::approval::{Approve, Decision};
+use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use escapement_wire::runs::v1::run::State;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::{
     Approval, CreateRunRequest, GetRunRequest, InputRequest, ListInputRequestsRequest, ListRunsRequest,
-    Policy, RespondToInputRequest, Run, WaitRunRequest,
+    Planner, Policy, RespondToInputRequest, Run, WaitRunRequest,
 };
 use escapement_wire::v1::ListExecutionsRequest;
+use escapement_wire::worker::v1::Assignment;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -218,4 +221,64 @@ async fn a_user_of_the_policy_finds_its_own_runs_alone() {
         assert_eq!(listed.into_inner().runs.len(), n);
     }
     assert!(runs(&world).get_run(service.shows(get())).await.is_ok());
+}
+
+/// The names of the actions that a planner is offered.
+fn offered(asked: &Assignment) -> Vec<String> {
+    let question = escapement_wire::json::from_opaque(asked.payload.as_ref().unwrap()).unwrap();
+    let actions = question["actions"].as_array().unwrap();
+    let names = actions
+        .iter()
+        .map(|action| action["name"].as_str().unwrap().to_owned());
+    names.collect()
+}
+
+#[tokio::test]
+async fn a_planner_is_offered_what_its_author_may_have_called_and_nothing_else() {
+    let planner = Token::new("planner");
+    let entry = |actions: &str| {
+        let rights = format!("roles = [\"submitter\"]\nactions = [{actions}]");
+        [WORKERS.to_owned(), planner.entry("planner", &rights)]
+    };
+    let (world, file) = world_with(&entry("\"plan.*\", \"work.*\"")).await;
+    let actions = ["billing.charge", "plan.make", "work.one", "work.two"];
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &actions, 4).await;
+    worker.keep_alive(Duration::from_secs(1));
+    let request = CreateRunRequest {
+        what: Some(What::Goal("Charge it".to_owned())),
+        planner: Some(Planner {
+            action: "plan.make".to_owned(),
+            ..Planner::default()
+        }),
+        autonomy_level: Some(4),
+        ..CreateRunRequest::default()
+    };
+    let run = created(&world, &planner, request).await.unwrap();
+    let asked = worker.started().await;
+    assert_eq!(offered(&asked), ["plan.make", "work.one", "work.two"]);
+
+    // A plan with another action is refused before any of it is called, and the policy now gives less.
+    let changed = async || {
+        let said = world.orchestrator.process.stderr();
+        said.contains("files read again").then_some(())
+    };
+    std::fs::write(&file, policy(&entry("\"plan.*\", \"work.one\""))).unwrap();
+    wait_for("the narrower policy", LIMIT, changed).await.unwrap();
+    let forbidden = json!({"plan": calling(&["work.one", "billing.charge"], false)});
+    worker.succeed(&asked, forbidden).await;
+    let again = worker.started().await;
+    assert_eq!(
+        (again.action.as_str(), offered(&again)),
+        ("plan.make", vec!["plan.make".to_owned(), "work.one".to_owned()])
+    );
+    let question = escapement_wire::json::from_opaque(again.payload.as_ref().unwrap()).unwrap();
+    let violations = question["previous"][0]["violations"].to_string();
+    assert!(violations.contains("steps[1]"), "{violations}");
+
+    let permitted = json!({"plan": calling(&["work.one"], false)});
+    worker.succeed(&again, permitted).await;
+    let called = worker.complete_next(json!({})).await;
+    assert_eq!(called.action, "work.one");
+    let run = ended(&world, &planner, &run.run_id).await;
+    assert_eq!(run.state(), State::Completed, "{run:?}");
 }

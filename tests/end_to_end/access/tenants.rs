@@ -1,6 +1,7 @@
 //! Every call about runs, by who has business in their namespace and by who has not.
 
 mod calls;
+mod neighbours;
 mod wire;
 
 use super::credentials::{Token, world_with};
