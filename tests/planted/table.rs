@@ -63,6 +63,7 @@ pub(crate) const CATCHERS: &[(Bug, Suite)] = &[
     (Bug::NamespaceTagKept, story("namespaces")),
     (Bug::NamespaceWeightIgnored, story("namespaces")),
     (Bug::NamespaceQuotaOffByOne, story("namespaces")),
+    (Bug::NamespaceParkedPassed, story("namespaces")),
     (Bug::NestedWaits, story("accepting")),
     (Bug::ChildrenUnlimited, story("accepting")),
     (Bug::RegressOnReload, SIMULATION),

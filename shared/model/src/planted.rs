@@ -51,6 +51,8 @@ bugs! {
     NamespaceWeightIgnored = "namespace-weight-ignored",
     /// One more execution of a namespace runs than may.
     NamespaceQuotaOffByOne = "namespace-quota-off-by-one",
+    /// A namespace whose next request is not in memory loses its turn.
+    NamespaceParkedPassed = "namespace-parked-passed",
     /// A nested plan waits for a slot of its own parent's.
     NestedWaits = "nested-waits",
     /// A step may ask for any number of nested plans.

@@ -94,6 +94,31 @@ fn under_backlog_namespaces_start_by_their_weights_wherever_they_wait() {
 
 //
 #[test]
+fn a_namespace_whose_next_request_is_still_being_read_keeps_its_turn() {
+    let mut world = busy(1, vec![]);
+    world.loader_answers = false;
+    run(&mut world, 1_000);
+    let parked = run(&mut world, 2_000);
+    serve(&mut world, 1);
+    assert_eq!(
+        world.loads,
+        [parked],
+        "the other one starts, and this one is read"
+    );
+    run(&mut world, 3_000);
+    assert_eq!(serve(&mut world, 1), [1_000]);
+    assert!(
+        world.assignments(1).is_empty(),
+        "the third waits in memory, and does not pass"
+    );
+    let loaded = world.loaded(parked);
+    world.loader_answers = true;
+    world.input(loaded);
+    assert_eq!(serve(&mut world, 2), [2_000, 3_000]);
+}
+
+//
+#[test]
 fn who_had_nothing_to_start_has_saved_up_nothing_and_owes_nothing() {
     let mut world = busy(2, vec![]);
     for n in 0..40 {
@@ -274,6 +299,8 @@ struct Judged {
     /// Of each pair of namespaces: how far the first is ahead since both began to wait, and the least and the most of that.
     ahead: BTreeMap<(u64, u64), [i64; 3]>,
     n_slots: usize,
+    /// The store takes its time to read.
+    reads_slowly: bool,
     last: u64,
 }
 
@@ -287,6 +314,8 @@ impl Judged {
             config.queued_in_memory_max = in_memory_max;
         });
         world.worker(1, 64, &["a"]);
+        let reads_slowly = dice.roll(2) == 0;
+        world.loader_answers = !reads_slowly;
         let mut judged = Self {
             dice,
             world,
@@ -297,6 +326,7 @@ impl Judged {
             tokens: BTreeMap::new(),
             ahead: BTreeMap::new(),
             n_slots,
+            reads_slowly,
             last: 0,
         };
         judged.share_out();
@@ -324,10 +354,12 @@ impl Judged {
             match self.dice.roll(40) {
                 0 => self.share_out(),
                 1..=20 => self.hand_in(),
+                21..=25 => self.read_some(),
                 _ => self.end_one(),
             }
         }
-        while !self.running.is_empty() {
+        while !self.running.is_empty() || self.is_reading() {
+            self.read_some();
             self.end_one();
         }
         assert!(
@@ -345,6 +377,21 @@ impl Judged {
         let id = run_as(&mut self.world, n, plan(n, &["a"]).priority(priority).id(n));
         self.numbers.insert(id, n);
         self.look();
+    }
+
+    fn is_reading(&self) -> bool {
+        self.reads_slowly && !self.world.loads.is_empty()
+    }
+
+    /// The store answers one that it was asked for, not always the first.
+    fn read_some(&mut self) {
+        if self.is_reading() {
+            let at = self.dice.roll(self.world.loads.len() as u64) as usize;
+            let execution_id = self.world.loads.remove(at);
+            let loaded = self.world.loaded(execution_id);
+            self.world.input(loaded);
+            self.look();
+        }
     }
 
     fn end_one(&mut self) {
@@ -390,7 +437,7 @@ impl Judged {
         self.note_waiting();
         let could = (1..=4).find(|namespace| self.could_start(*namespace));
         assert!(
-            self.running.len() == self.n_slots || could.is_none(),
+            self.running.len() == self.n_slots || could.is_none() || self.is_reading(),
             "a slot is free and {could:?} could use it"
         );
     }
