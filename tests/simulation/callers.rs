@@ -148,6 +148,7 @@ impl World {
         let request = plans::request(&mut self.dice, unix_ms, &self.scenario, parent, &ids, namespace);
         let id = request.execution_id().expect("simulated requests name it");
         self.storage.shares_judge.handed_in(id, place, parent.is_some());
+        self.storage.turns_judge.handed_in(id, place, &request);
         let caller = self.dice.index(self.callers.len());
         self.jobs.push(Job {
             caller,

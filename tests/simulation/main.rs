@@ -29,6 +29,7 @@ mod tally;
 mod trace;
 mod traces;
 mod truth;
+mod turns;
 mod watching;
 mod worker_side;
 mod world;
@@ -40,7 +41,7 @@ const SEEDS: u64 = 500;
 /// So many on one thread, and the same on four.
 const SEEDS_COMPARED: u64 = 16;
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 60] = [
+const FLOORS: [(&str, u64); 61] = [
     ("executions", 1_700),
     ("assignments", 5_500),
     ("bodies", 5_300),
@@ -55,6 +56,7 @@ const FLOORS: [(&str, u64); 60] = [
     ("history: pieces", 3_000),
     ("history: events", 1_700),
     ("results told", 400),
+    ("turns judged between namespaces", 100),
     ("recovered", 250),
     ("requests loaded", 150),
     ("answers: queued", 2_000),

@@ -143,6 +143,7 @@ impl World {
         match (frame, stream.server) {
             (Frame::End, Server::Open(session)) => {
                 stream.server = Server::Over;
+                self.storage.turns_judge.session_leaves(session);
                 stream.down.end_after_cut(now_ms);
                 process.happened(Input::SessionClosed(session));
             }
@@ -169,6 +170,7 @@ impl World {
                 let incoming = session_in::incoming(request).expect("a worker's messages are well formed");
                 assert_eq!(incoming.dropped_items, 0, "a worker sends tokens only");
                 let message = incoming.message;
+                self.storage.turns_judge.heard(session, &message);
                 if let FromWorker::Hello(hello) = &message
                     && !hello.in_flight.is_empty()
                 {
@@ -201,6 +203,7 @@ impl World {
         };
         process.host.handle_batch(moment, &mut process.batch, &mut note);
         self.run_outputs();
+        self.storage.turns_judge.batch_ended();
         self.truth.judge_entries(now_ms);
     }
 
@@ -231,6 +234,7 @@ impl World {
                 message,
             } => self.send_to_worker(session, seq, message),
             Output::EndSession { session, .. } => {
+                self.storage.turns_judge.session_leaves(session);
                 let Some(id) = self.network.of_session(session) else {
                     return;
                 };
@@ -270,6 +274,7 @@ impl World {
 
     fn send_to_worker(&mut self, session: SessionKey, seq: u64, message: ToWorker) {
         let by = *self.process().host.session(session).expect("its stream is open");
+        self.storage.turns_judge.said(session, &message);
         match &message {
             ToWorker::Assignments(items) => {
                 assert!(

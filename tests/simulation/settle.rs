@@ -63,6 +63,9 @@ fn live(world: &mut World) {
     world.truth.tally.add("calls", world.n_calls);
     let n_replayed = world.storage.replayer.n_replayed;
     world.truth.tally.add("settlements told again", n_replayed);
+    world.storage.turns_judge.judge();
+    let n_judged = world.storage.turns_judge.n_judged;
+    world.truth.tally.add("turns judged between namespaces", n_judged);
     let finals = world.last_restart();
     world.truth.tally.add("executions", finals.len() as u64);
     world.truth.judge_accepted(&finals);

@@ -51,6 +51,14 @@ impl Shares {
         }))
     }
 
+    pub(crate) fn weight(&self, place: usize) -> u32 {
+        self.0[place].weight
+    }
+
+    pub(crate) fn running_max(&self, place: usize) -> Option<u32> {
+        self.0[place].running_max
+    }
+
     /// As the engine is told.
     pub(crate) fn input(&self) -> Input {
         let shares = self.0.iter().enumerate().map(|(place, share)| NamespaceShare {

@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, End, OpenStore};
 use crate::replaying::Replayer;
 use crate::shares::{Shares, SharesJudge};
+use crate::turns::TurnsJudge;
 use escapement_engine::{StoreWrite, WriteOutcome};
 use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
@@ -37,6 +38,7 @@ pub(crate) struct Storage {
     /// What namespaces may take, by the policy's file.
     pub(crate) shares: Shares,
     pub(crate) shares_judge: SharesJudge,
+    pub(crate) turns_judge: TurnsJudge,
 }
 
 struct Open {
@@ -93,11 +95,13 @@ impl Storage {
             replayer: Replayer::default(),
             shares,
             shares_judge: SharesJudge::default(),
+            turns_judge: TurnsJudge::default(),
         }
     }
 
     /// These hold from now on.
     pub(crate) fn shares_change(&mut self, shares: Shares) {
+        self.turns_judge.shares_change(&shares);
         self.shares = shares;
     }
 
@@ -114,7 +118,9 @@ impl Storage {
             .map_err(|fault| format!("{fault:?}"))?;
         let parked = recovered.parked.iter().flatten().map(|one| one.execution_id);
         let whole = recovered.whole.iter().map(|one| one.execution_id);
-        self.shares_judge.begins(whole.chain(parked));
+        let unsettled: Vec<ExecutionId> = whole.chain(parked).collect();
+        self.turns_judge.begins(unsettled.iter().copied(), &self.shares);
+        self.shares_judge.begins(unsettled);
         self.open = Some(Open {
             boot,
             committer: Committer::new(store),
@@ -139,6 +145,7 @@ impl Storage {
         for job in &jobs {
             self.replayer.written(&job.content);
             self.shares_judge.decided(&job.content, &self.shares);
+            self.turns_judge.decided(&job.content);
             if let StoreWrite::Settle { settlement } = &job.content {
                 self.settled_by.insert(settlement.result.execution_id, open.boot);
             }
@@ -188,7 +195,9 @@ impl Storage {
             Err(fault) => return Progress::Died(kind(&fault)),
         };
         for (job, (_, outcome)) in commit.jobs.iter().zip(&answers) {
-            if *outcome == WriteOutcome::Durable {
+            let is_durable = *outcome == WriteOutcome::Durable;
+            self.turns_judge.answered(&job.content, is_durable);
+            if is_durable {
                 self.shares_judge.written(&job.content);
                 match &job.content {
                     StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
