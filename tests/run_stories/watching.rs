@@ -6,6 +6,7 @@ use crate::world::{LIMIT, World};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
+use tonic::Code;
 
 /// The sequence numbers up to the end of a stream, or up to a sequence number.
 async fn sequences(answers: &mut Answers, last: i64) -> Vec<i64> {
@@ -290,6 +291,78 @@ async fn s91_a_timeout_is_told_before_the_failure_that_it_is() {
             .iter()
             .all(|event| !event["hash"].as_str().unwrap_or_default().is_empty()),
         "each has a hash"
+    );
+    world.close().await;
+}
+
+/// The next answer of an inbox: what happened, and of which run.
+async fn change(answers: &mut Answers) -> (String, String, Value) {
+    let answer = timeout(LIMIT, answers.next()).await.expect("it comes in time");
+    let answer = answer.unwrap().expect("the stream goes on");
+    // A heartbeat is about none.
+    let of_run = answer["input_request"]["run_id"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    (text(&answer["change"]), of_run, answer)
+}
+
+#[tokio::test]
+async fn s14_a_watcher_of_the_inbox_is_told_each_opening_and_end_once_over_two_kills() {
+    let mut world = World::start().await;
+    let inbox = async |world: &World, after: &Value| {
+        let request = json!({ "after_cursor": after });
+        world.stream("InboxService/WatchInbox", request).await
+    };
+    let mut answers = inbox(&world, &json!(0)).await;
+    let (_, _, beginning) = change(&mut answers).await;
+    assert!(beginning["heartbeat"].is_object(), "{beginning}");
+    let first = world.run(json!([question("q")])).await;
+    let (what, of_run, opened) = change(&mut answers).await;
+    assert_eq!((what.as_str(), &of_run), ("opened", &first));
+
+    // Nobody watches while the first one ends, and another one comes and goes for good.
+    world.crash().await;
+    let asked = world.open_request(&first).await;
+    world.respond(&asked, json!({ "text": "blue" })).await.unwrap();
+    world.ended(&first).await;
+    let second = world.run(json!([question("q")])).await;
+    let asked = world.open_request(&second).await;
+    world.respond(&asked, json!({ "text": "red" })).await.unwrap();
+    world.ended(&second).await;
+    let delete = json!({ "run_id": second });
+    world.call("RunService/DeleteRun", delete).await;
+    world.crash().await;
+
+    let mut answers = inbox(&world, &opened["cursor"]).await;
+    let mut seen = Vec::new();
+    for expected in [("ended", &first), ("opened", &second), ("ended", &second)] {
+        let (what, of_run, answer) = change(&mut answers).await;
+        assert_eq!((what.as_str(), &of_run), expected);
+        seen.push(answer);
+    }
+    let of_removed = &seen[2]["input_request"];
+    assert_eq!(of_removed["input_request_id"], asked["input_request_id"]);
+    assert_eq!(of_removed["state"], "answered");
+    assert_eq!(of_removed["kind"], "question");
+    let third = world.run(json!([question("q")])).await;
+    let (what, of_run, last) = change(&mut answers).await;
+    assert_eq!((what.as_str(), &of_run), ("opened", &third));
+    seen.push(last);
+    // Whoever goes on from an earlier place is told the same.
+    let mut again = inbox(&world, &beginning["cursor"]).await;
+    assert_eq!(change(&mut again).await.2["cursor"], opened["cursor"]);
+    for expected in &seen {
+        assert_eq!(change(&mut again).await.2, *expected);
+    }
+    let mut anew = inbox(&world, &json!(0)).await;
+    let (what, of_run, _) = change(&mut anew).await;
+    assert_eq!((what.as_str(), &of_run), ("is_open", &third));
+    let gone = json!({ "after_cursor": 1_000_000 });
+    let refused = crate::api::stream(world.orchestrator.channel(), "InboxService/WatchInbox", &gone).await;
+    assert_eq!(
+        refused.err().unwrap().is(),
+        (Code::FailedPrecondition, "CURSOR_GONE")
     );
     world.close().await;
 }

@@ -6,12 +6,14 @@
 
 extern crate alloc;
 
+mod inbox;
 mod notices;
 mod runs;
 mod sessions;
 mod texts;
 mod work;
 
+pub use inbox::{INBOX_STREAM, InboxChange};
 pub use notices::{Notice, NoticeKind, NoticeRow, stream_of_session, stream_of_user};
 pub use runs::{Config, Durable, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
 pub use sessions::Sessions;

@@ -353,9 +353,9 @@ impl Runs {
 
     /// What is to be written for the run, and its place among the others.
     fn work(&mut self, run_id: RunId, mut commit: Commit) -> Work {
-        let requests = changed_requests(&commit);
         let live = self.runs.get_mut(&run_id).expect("the run lives");
         let run = live.run.as_ref().expect("what changes is not parked");
+        let requests = changed_requests(run, &commit);
         let revisions = new_revisions(run, &commit);
         self.sessions.learn(run, &commit);
         let notices = crate::notices::of(run, &commit);

@@ -116,6 +116,8 @@ pub struct RevisionRow {
 pub struct RequestRow {
     /// Its id.
     pub request_id: InputRequestId,
+    /// What kind of question it is; `None` if its run has forgotten it already, as one does that ends very many at once.
+    pub kind: Option<RequestKind>,
     /// Where it is now.
     pub state: RequestState,
     /// What is asked, if it was asked just now.

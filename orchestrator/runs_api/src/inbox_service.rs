@@ -69,22 +69,26 @@ impl Inbox {
         let owner = caller.listed_user(&request.user_id)?;
         let namespaces = caller.listed(&request.namespace)?;
         let read = move |reader: &dyn escapement_store::runs::RunReader| {
-            let found =
-                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, SEEN_MAX)?;
-            let is_last = found.len() < SEEN_MAX;
-            let last_seen = found.last().map(|request| request.number);
             let is_wanted = |request: &StoredInputRequest| {
                 kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
                     && run_id.is_none_or(|run_id| request.run_id == run_id)
             };
-            let mut wanted: Vec<StoredInputRequest> = found.into_iter().filter(is_wanted).collect();
-            let next = if wanted.len() > page_size {
+            let (mut wanted, mut last_seen, mut n_seen) = (Vec::new(), after, 0);
+            while wanted.len() <= page_size && n_seen < SEEN_MAX {
+                let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
+                let found = reader.open_input_requests(owner, namespaces, last_seen, SEEN_MAX - n_seen)?;
+                let Some(last) = found.last() else {
+                    return Ok((wanted, None));
+                };
+                last_seen = Some(last.number);
+                n_seen += found.len();
+                wanted.extend(found.into_iter().filter(is_wanted));
+            }
+            if wanted.len() > page_size {
                 wanted.truncate(page_size);
-                wanted.last().map(|request| request.number)
-            } else {
-                last_seen.filter(|_| !is_last)
-            };
-            Ok((wanted, next))
+                last_seen = wanted.last().map(|request| request.number);
+            }
+            Ok((wanted, last_seen))
         };
         let (wanted, next) = self.runs.readers().read(read).await?;
         let mut input_requests = Vec::new();
@@ -225,11 +229,17 @@ impl InboxService for Inbox {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         let kind = wanted_kind(&request.kind, &mut fields);
+        fields.number("after_cursor", request.after_cursor, 0..=i64::MAX);
         fields.conclude()?;
-        let owner = caller.listed_user(&request.user_id)?;
-        let namespaces = caller.listed(&request.namespace)?;
-        let told = watch::start(self.runs.clone(), owner, namespaces, kind);
-        Ok(Response::new(told))
+        let wanted = watch::Wanted {
+            owner: caller.listed_user(&request.user_id)?,
+            namespaces: caller.listed(&request.namespace)?,
+            kind,
+        };
+        let cursor = u64::try_from(request.after_cursor).unwrap_or(0);
+        Ok(Response::new(
+            watch::start(self.runs.clone(), wanted, cursor).await?,
+        ))
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) trait Watched: Send + 'static {
     fn tell(&mut self, watcher: &Watcher<Self::Answer>) -> impl Future<Output = Result<bool, End>> + Send;
 
     /// What is told if nothing else was for [`HEARTBEAT`].
-    fn heartbeat(&self) -> Self::Answer;
+    fn heartbeat(&mut self) -> impl Future<Output = Result<Self::Answer, End>> + Send;
 }
 
 /// Who is told.
@@ -77,7 +77,8 @@ async fn watch<W: Watched>(
             biased;
             () = watcher.0.closed() => return Err(End::Gone),
             () = sleep_until(beat) => {
-                watcher.send(watched.heartbeat()).await?;
+                let heartbeat = watched.heartbeat().await?;
+                watcher.send(heartbeat).await?;
                 beat = Instant::now() + HEARTBEAT;
             }
             moved = follow.moved() => moved.map_err(Rejection::from)?,

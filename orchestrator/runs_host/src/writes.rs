@@ -3,7 +3,8 @@
 use escapement_model::RunId;
 use escapement_run::journal::{Entry, RequestState};
 use escapement_run::{Effect, ShownState};
-use escapement_runs::{NoticeRow, RequestRow, RevisionRow, Work};
+use escapement_runs::{INBOX_STREAM, InboxChange, NoticeRow, RequestRow, RevisionRow, Work};
+use escapement_store::runs::limits::{INBOX_CHANGES_MAX, NOTICES_PER_STREAM_MAX};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewNotice, NewRun, RunProgress, RunWrite,
     Snapshot, limits,
@@ -140,7 +141,7 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         pinned: work.pinned.clone(),
         opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
         closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
-        notices: work.notices.iter().flat_map(told).collect(),
+        notices: work.notices.iter().flat_map(told).chain(in_inbox(work)).collect(),
         ..RunWrite::new(work.run_id, work.first_sequence, progress)
     }
 }
@@ -168,6 +169,18 @@ fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
         stream: stream.clone(),
         at: row.at,
         record: row.record.clone(),
+        kept_max: NOTICES_PER_STREAM_MAX,
+    })
+}
+
+/// What becomes of requests, in the stream of all of them.
+fn in_inbox(work: &Work) -> impl Iterator<Item = NewNotice> {
+    let changes = work.inbox_changes().into_iter();
+    changes.map(|change: InboxChange| NewNotice {
+        stream: INBOX_STREAM.to_owned(),
+        at: work.index.updated_at,
+        record: change.encode_to_vec().into(),
+        kept_max: INBOX_CHANGES_MAX,
     })
 }
 

@@ -43,8 +43,8 @@ pub use self::memory::{MemoryRuns, MemoryRunsDisk};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
-    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
-    StoredRun,
+    JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
+    StoredInputRequest, StoredRun,
 };
 pub use self::write::{
     BatchOutcome, ClientRequest, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict,
@@ -223,11 +223,18 @@ pub trait RunReader: Send {
     /// As the implementation fails.
     fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault>;
 
-    /// The number of the newest notice of any stream; 0 if there never was one.
+    /// Which notice of the stream is the last one up to that number, as [`StoredNotice::n`] counts them; 0 if there is none.
+    /// `None` if notices of the stream behind that number may be gone, or if no notice has had that number.
     ///
     /// # Errors
     /// As the implementation fails.
-    fn last_notice(&self) -> Result<u64, StoreFault>;
+    fn notices_until(&self, stream: &str, number: u64) -> Result<Option<u64>, StoreFault>;
+
+    /// The numbers that were given last.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn last_numbers(&self) -> Result<LastNumbers, StoreFault>;
 
     /// The run that the client's request of that key has created, removed or not, and the digest of the request.
     ///

@@ -47,7 +47,7 @@ pub(super) fn new_revisions(run: &Run, commit: &Commit) -> Vec<RevisionRow> {
 }
 
 /// The requests that the entries are about, in their order.
-pub(super) fn changed_requests(commit: &Commit) -> Vec<RequestRow> {
+pub(super) fn changed_requests(run: &Run, commit: &Commit) -> Vec<RequestRow> {
     let mut changed: Vec<RequestRow> = Vec::new();
     for entry in &commit.events {
         let (id, state, asked) = match entry.event.as_ref() {
@@ -57,12 +57,14 @@ pub(super) fn changed_requests(commit: &Commit) -> Vec<RequestRow> {
             Some(Event::InputClosed(request)) => (&request.id, RequestState::Closed, None),
             _ => continue,
         };
-        let id: [u8; 16] = id[..].try_into().expect("an id has 16 bytes");
-        let request_id = InputRequestId::from_bytes(id).expect("it was an id");
+        let bytes: [u8; 16] = id[..].try_into().expect("an id has 16 bytes");
+        let request_id = InputRequestId::from_bytes(bytes).expect("it was an id");
+        let mut known = run.state().requests.iter();
         match changed.iter_mut().find(|row| row.request_id == request_id) {
             Some(row) => row.state = state,
             None => changed.push(RequestRow {
                 request_id,
+                kind: known.find(|known| known.id == *id).map(InputRequest::kind),
                 state,
                 asked,
             }),

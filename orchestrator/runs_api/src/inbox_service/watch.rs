@@ -1,117 +1,253 @@
-//! Tells of requests as they are opened and as they end. Remembers which ones it told of, and nothing of them.
+//! Tells of requests as they are opened and as they end, each change once and in their order. Remembers two numbers.
 
-use std::collections::BTreeMap;
-
-use escapement_model::{InputRequestId, Namespace};
-use escapement_run::journal::RequestKind;
+use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_run::journal::{RequestKind, RequestState};
+use escapement_runs::{INBOX_STREAM, InboxChange};
 use escapement_runs_shell::RunsHandle;
-use escapement_store::runs::{RunReader, StoredInputRequest};
+use escapement_store::StoreFault;
+use escapement_store::runs::{RunReader, StoredInputRequest, StoredNotice};
 use escapement_wire::runs::v1;
-use escapement_wire::runs::v1::watch_inbox_response::Told;
+use escapement_wire::runs::v1::watch_inbox_response::{Change, Told};
+use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::LISTED_BYTES_MAX;
 use super::asked::{kind_of, stored, view};
 use crate::errors::Rejection;
+use crate::views::{kind_word, request_state, signed, uuid_text};
 use crate::watching::{self, End, Watched};
 
 type Answer = v1::WatchInboxResponse;
 type Watcher = watching::Watcher<Answer>;
 
-/// Begins to watch. The watch ends with its receiver.
-pub(super) fn start(
+/// Which requests are watched.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) owner: Option<String>,
+    pub(super) namespaces: Option<Vec<Namespace>>,
+    pub(super) kind: Option<RequestKind>,
+}
+
+/// Begins to watch behind that cursor, or with what is open if it is 0. The watch ends with its receiver.
+pub(super) async fn start(
     runs: RunsHandle,
-    owner: Option<String>,
-    namespaces: Option<Vec<Namespace>>,
-    kind: Option<RequestKind>,
-) -> ReceiverStream<Result<Answer, Status>> {
+    wanted: Wanted,
+    cursor: u64,
+) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
+    // Followed first, so that nothing is missed between a look and the next.
     let follow = runs.follow_requests();
+    let (after, open_until) = match cursor.checked_sub(1) {
+        None => {
+            let last = runs.readers().read(|reader| reader.last_numbers()).await?;
+            (last.notice, Some(last.input_request))
+        }
+        Some(after) => {
+            let changes = runs.readers().read(move |reader| changes(reader, after)).await?;
+            changes.ok_or_else(cursor_gone)?;
+            (after, None)
+        }
+    };
     let inbox = WatchedInbox {
         runs,
-        owner,
-        namespaces,
-        kind,
-        open: BTreeMap::new(),
+        wanted,
+        open_until,
+        after,
     };
-    watching::start(inbox, follow)
+    Ok(watching::start(inbox, follow))
 }
 
 struct WatchedInbox {
     runs: RunsHandle,
-    owner: Option<String>,
-    namespaces: Option<Vec<Namespace>>,
-    kind: Option<RequestKind>,
-    /// Those that it told of and that were open then, by their numbers.
-    open: BTreeMap<u64, InputRequestId>,
+    wanted: Wanted,
+    /// The number of the last request that is told if it is open, before anything else; `None` once that is done.
+    open_until: Option<u64>,
+    /// The number of the last change that was told or passed over. A cursor is one more, since 0 is none.
+    after: u64,
 }
 
 impl Watched for WatchedInbox {
     type Answer = Answer;
 
-    fn heartbeat(&self) -> Answer {
-        let open = i64::try_from(self.open.len()).unwrap_or(i64::MAX);
-        let heartbeat = v1::InboxHeartbeat { open: open.min(1000) };
-        answer(Told::Heartbeat(heartbeat))
+    async fn heartbeat(&mut self) -> Result<Answer, End> {
+        let mut open = 0;
+        let mut after = None;
+        while open < OPEN_COUNTED_MAX {
+            let page = self.open_behind(after).await?;
+            let Some(last) = page.last() else {
+                break;
+            };
+            after = Some(last.number);
+            open += page.iter().filter(|request| self.wanted.has(request)).count();
+        }
+        let open = i64::try_from(open.min(OPEN_COUNTED_MAX)).unwrap_or(i64::MAX);
+        Ok(self.answer(Told::Heartbeat(v1::InboxHeartbeat { open }), Change::Unspecified))
     }
 
     async fn tell(&mut self, watcher: &Watcher) -> Result<bool, End> {
-        let mut now: BTreeMap<u64, StoredInputRequest> = BTreeMap::new();
+        let beginning = self.open_until.take();
+        if let Some(last) = beginning {
+            self.tell_open(watcher, last).await?;
+        }
+        let mut is_told = false;
         loop {
-            let (owner, kind) = (self.owner.clone(), self.kind);
-            let after = now.last_key_value().map(|(number, _)| *number);
-            let namespaces = self.namespaces.clone();
-            let read = move |reader: &dyn RunReader| {
-                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, PAGE)
-            };
-            let page = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+            let after = self.after;
+            let read = move |reader: &dyn RunReader| changes(reader, after);
+            let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+            let Changes { page, until } = read.ok_or_else(cursor_gone)?;
             let is_last = page.len() < PAGE;
-            now.extend(page.into_iter().map(|request| (request.number, request)));
-            if is_last || now.len() >= OPEN_MAX {
-                now.retain(|_, request| kind.is_none_or(|kind| kind_of(request) == Some(kind)));
+            for notice in page {
+                self.after = notice.number;
+                is_told |= self.tell_change(watcher, notice).await?;
+            }
+            if is_last {
+                // What came meanwhile is of other streams.
+                self.after = self.after.max(until);
                 break;
             }
         }
-        let ended: Vec<(u64, InputRequestId)> = self
-            .open
-            .iter()
-            .filter(|(number, _)| !now.contains_key(number))
-            .map(|(number, id)| (*number, *id))
-            .collect();
-        let mut is_told = false;
-        for (number, id) in ended {
-            self.open.remove(&number);
-            match stored(&self.runs, id).await {
-                Ok(stored) => is_told |= self.show(watcher, stored).await?,
-                // Removed with its run.
-                Err(Rejection::NotFound { .. }) => {}
-                Err(rejection) => return Err(rejection.into()),
-            }
+        if beginning.is_some() && !is_told {
+            // From here on a watcher can go on.
+            let heartbeat = self.heartbeat().await?;
+            watcher.send(heartbeat).await?;
         }
-        for (number, request) in now {
-            if self.open.insert(number, request.id).is_none() {
-                is_told |= self.show(watcher, request).await?;
-            }
-        }
-        Ok(is_told)
+        Ok(is_told || beginning.is_some())
     }
 }
 
 impl WatchedInbox {
-    async fn show(&self, watcher: &Watcher, stored: StoredInputRequest) -> Result<bool, End> {
-        let Some(shown) = view(&self.runs, stored, LISTED_BYTES_MAX).await? else {
-            return Ok(false);
+    /// Tells what is open of the requests up to the one with which the watch began. What becomes of them, and what is opened later,
+    /// comes behind the cursor.
+    async fn tell_open(&self, watcher: &Watcher, last: u64) -> Result<(), End> {
+        let mut after = 0;
+        while after < last {
+            let page = self.open_behind(Some(after)).await?;
+            after = page.last().map_or(last, |request| request.number);
+            let told = page
+                .into_iter()
+                .filter(|request| request.number <= last && self.wanted.has(request));
+            for request in told {
+                if let Some(shown) = view(&self.runs, request, LISTED_BYTES_MAX).await? {
+                    let told = Some(Told::InputRequest(shown));
+                    let change = Change::IsOpen.into();
+                    watcher
+                        .send(Answer {
+                            told,
+                            cursor: 0,
+                            change,
+                        })
+                        .await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_behind(&self, after: Option<u64>) -> Result<Vec<StoredInputRequest>, End> {
+        let Wanted {
+            owner, namespaces, ..
+        } = self.wanted.clone();
+        let read = move |reader: &dyn RunReader| {
+            reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, PAGE)
         };
-        watcher.send(answer(Told::InputRequest(shown))).await?;
+        Ok(self.runs.readers().read(read).await.map_err(Rejection::from)?)
+    }
+
+    /// True if it was told: not all of them are wanted.
+    async fn tell_change(&self, watcher: &Watcher, notice: StoredNotice) -> Result<bool, End> {
+        let of_change = InboxChange::decode(notice.record).ok();
+        let ids = of_change.as_ref().and_then(|change| {
+            let request = InputRequestId::from_bytes(change.request_id[..].try_into().ok()?)?;
+            let run = RunId::from_bytes(change.run_id[..].try_into().ok()?)?;
+            Some((request, run))
+        });
+        let (Some(change), Some((id, _run))) = (of_change, ids) else {
+            return Err(cursor_gone().into());
+        };
+        if !self.wanted.is_of(&change) {
+            return Ok(false);
+        }
+        let found = match stored(&self.runs, id).await {
+            Ok(stored) if !self.wanted.has(&stored) => return Ok(false),
+            Ok(stored) => view(&self.runs, stored, LISTED_BYTES_MAX).await?,
+            Err(Rejection::NotFound { .. }) => None,
+            Err(rejection) => return Err(rejection.into()),
+        };
+        let word = match change.state() {
+            RequestState::Open => Change::Opened,
+            RequestState::Answered | RequestState::Expired | RequestState::Closed => Change::Ended,
+        };
+        let shown = found.unwrap_or_else(|| removed(change));
+        watcher.send(self.answer(Told::InputRequest(shown), word)).await?;
         Ok(true)
+    }
+
+    fn answer(&self, told: Told, change: Change) -> Answer {
+        Answer {
+            told: Some(told),
+            cursor: signed(self.after + 1),
+            change: change.into(),
+        }
     }
 }
 
-fn answer(told: Told) -> Answer {
-    v1::WatchInboxResponse { told: Some(told) }
+impl Wanted {
+    /// The store looks at owner and namespace.
+    fn has(&self, request: &StoredInputRequest) -> bool {
+        self.kind.is_none_or(|kind| kind_of(request) == Some(kind))
+    }
+
+    fn is_of(&self, change: &InboxChange) -> bool {
+        let is_namespace = |wanted: &Vec<Namespace>| wanted.iter().any(|it| it.as_str() == change.namespace);
+        let is_kind = |wanted| change.kind.is_none_or(|kind| kind == i32::from(wanted));
+        self.owner.as_ref().is_none_or(|owner| *owner == change.user_id)
+            && self.namespaces.as_ref().is_none_or(is_namespace)
+            && self.kind.is_none_or(is_kind)
+    }
 }
 
-/// Requests that are read at a time.
+/// Changes that are behind a number.
+struct Changes {
+    page: Vec<StoredNotice>,
+    /// If the page is the last one, there are no others up to this number.
+    until: u64,
+}
+
+/// The next changes; `None` if some of them may be gone.
+fn changes(reader: &dyn RunReader, after: u64) -> Result<Option<Changes>, StoreFault> {
+    let until = reader.last_numbers()?.notice;
+    let Some(last) = reader.notices_until(INBOX_STREAM, after)? else {
+        return Ok(None);
+    };
+    let page = reader.notices(INBOX_STREAM, after, PAGE)?;
+    // What is damaged is left out, and what is too old may have gone meanwhile.
+    let is_gapless = (last + 1..).zip(&page).all(|(n, notice)| notice.n == n);
+    Ok(is_gapless.then_some(Changes { page, until }))
+}
+
+/// What is known of a request whose run was removed, or cannot be read.
+fn removed(change: InboxChange) -> v1::InputRequest {
+    let kind = change.kind.and_then(|kind| RequestKind::try_from(kind).ok());
+    v1::InputRequest {
+        input_request_id: uuid_text(&change.request_id),
+        run_id: uuid_text(&change.run_id),
+        kind: kind.map_or_else(String::new, |kind| kind_word(kind).to_owned()),
+        state: request_state(change.state()).into(),
+        user_id: change.user_id,
+        namespace: change.namespace,
+        ..v1::InputRequest::default()
+    }
+}
+
+fn cursor_gone() -> Rejection {
+    Rejection::failed(
+        "CURSOR_GONE",
+        "after_cursor: not everything behind it is kept, or this server never gave it; watch again without it, which tells \
+         first what is open.",
+    )
+}
+
+/// Requests or changes that are read at a time.
 const PAGE: usize = 500;
-/// Open requests that a watch looks at; it does not tell of later ones until some of them have ended.
-const OPEN_MAX: usize = 10_000;
+/// Open requests that a heartbeat counts.
+const OPEN_COUNTED_MAX: usize = 1000;

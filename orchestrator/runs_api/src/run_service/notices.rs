@@ -64,7 +64,13 @@ impl Runs {
             }
         };
         let after = match request.only_new {
-            true => self.runs.readers().read(|reader| reader.last_notice()).await?,
+            true => {
+                self.runs
+                    .readers()
+                    .read(|reader| reader.last_numbers())
+                    .await?
+                    .notice
+            }
             false => u64::try_from(request.after_cursor).unwrap_or(0),
         };
         // Followed first, so that nothing is missed between a look and the next.
@@ -88,9 +94,9 @@ struct WatchedNotices {
 impl Watched for WatchedNotices {
     type Answer = Answer;
 
-    fn heartbeat(&self) -> Answer {
+    async fn heartbeat(&mut self) -> Result<Answer, End> {
         let cursor = signed(self.after);
-        answer(Told::Heartbeat(v1::NoticesHeartbeat { cursor }))
+        Ok(answer(Told::Heartbeat(v1::NoticesHeartbeat { cursor })))
     }
 
     async fn tell(&mut self, watcher: &Watcher<Answer>) -> Result<bool, End> {

@@ -55,7 +55,7 @@ pub(crate) fn request_view(
             Vec::new()
         },
         quorum: if decides { small(policy.quorum) } else { 1 },
-        state: state_of(request.state()).into(),
+        state: request_state(request.state()).into(),
         decisions: decisions(request, blobs, bytes_max),
         error: request.error.as_ref().map(|error| error_view(error, plan)),
         unit_index: request.unit.map(|unit| small(unit.index)),
@@ -107,7 +107,8 @@ fn input_type(request: &InputRequest) -> v1::input_request::InputType {
     }
 }
 
-fn state_of(state: RequestState) -> v1::input_request::State {
+/// Where a request is, as callers see it.
+pub(crate) fn request_state(state: RequestState) -> v1::input_request::State {
     use v1::input_request::State;
     match state {
         RequestState::Open => State::Open,

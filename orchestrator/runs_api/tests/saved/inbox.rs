@@ -10,7 +10,7 @@ use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use escapement_wire::runs::v1::input_request::State;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use escapement_wire::runs::v1::responder::Kind;
-use escapement_wire::runs::v1::watch_inbox_response::Told;
+use escapement_wire::runs::v1::watch_inbox_response::{Change, Told};
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tonic::{Code, Request, Status};
@@ -147,9 +147,12 @@ async fn a_watcher_sees_what_is_open_and_what_becomes_of_it() {
         answers.unwrap().into_inner()
     };
     let mut answers = watch("ada").await;
-    let mut next = async || match answers.next().await.unwrap().unwrap().told {
-        Some(Told::InputRequest(request)) => request,
-        other => panic!("{other:?}"),
+    let mut next = async || {
+        loop {
+            if let Some(Told::InputRequest(request)) = answers.next().await.unwrap().unwrap().told {
+                return request;
+            }
+        }
     };
     let asked = next().await;
     assert_eq!(asked.state(), State::Open);
@@ -160,6 +163,85 @@ async fn a_watcher_sees_what_is_open_and_what_becomes_of_it() {
         (ended.input_request_id, ended.state),
         (asked.input_request_id, State::Answered.into())
     );
+}
+
+/// What of the inbox a watcher behind this cursor is told.
+async fn watch(
+    world: &World,
+    after_cursor: i64,
+) -> Result<impl StreamExt<Item = Result<v1::WatchInboxResponse, Status>>, Status> {
+    let request = v1::WatchInboxRequest {
+        after_cursor,
+        ..v1::WatchInboxRequest::default()
+    };
+    let answers = world.inbox.watch_inbox(Request::new(request)).await?;
+    Ok(answers.into_inner())
+}
+
+#[tokio::test]
+async fn a_watcher_that_comes_back_is_told_each_opening_and_end_since() {
+    let world = World::new();
+    let mut answers = watch(&world, 0).await.unwrap();
+    let beginning = answers.next().await.unwrap().unwrap();
+    assert_eq!(
+        beginning.told,
+        Some(Told::Heartbeat(v1::InboxHeartbeat { open: 0 }))
+    );
+    assert_eq!(beginning.change(), Change::Unspecified);
+    asking(&world).await;
+    let opened = answers.next().await.unwrap().unwrap();
+    assert_eq!(opened.change(), Change::Opened);
+    let asked = list(&world, "ada", "approval").await.remove(0);
+    assert_eq!(opened.told, Some(Told::InputRequest(asked.clone())));
+    let approve = approval::Decision::Approve(Approve {});
+    decide(&world, &asked, ("bob", Kind::Person), approve)
+        .await
+        .unwrap();
+
+    // The plan's approval has ended meanwhile, and its step's is open.
+    let mut told = Vec::new();
+    let mut again = watch(&world, beginning.cursor).await.unwrap();
+    while told.len() < 3 {
+        told.push(again.next().await.unwrap().unwrap());
+    }
+    let changes: Vec<_> = told.iter().map(v1::WatchInboxResponse::change).collect();
+    assert_eq!(changes, [Change::Opened, Change::Ended, Change::Opened]);
+    let is_about = |answer: &v1::WatchInboxResponse| match &answer.told {
+        Some(Told::InputRequest(request)) => (
+            request.input_request_id == asked.input_request_id,
+            request.state(),
+        ),
+        other => panic!("{other:?}"),
+    };
+    let about: Vec<_> = told.iter().map(is_about).collect();
+    let (answered, open) = (State::Answered, State::Open);
+    assert_eq!(about, [(true, answered), (true, answered), (false, open)]);
+    for (behind, answer) in told.iter().enumerate() {
+        let mut rest = watch(&world, answer.cursor).await.unwrap();
+        for expected in &told[behind + 1..] {
+            assert_eq!(rest.next().await.unwrap().unwrap(), *expected);
+        }
+    }
+    let mut anew = watch(&world, 0).await.unwrap();
+    let first = anew.next().await.unwrap().unwrap();
+    assert_eq!((first.cursor, first.change()), (0, Change::IsOpen));
+    let then = anew.next().await.unwrap().unwrap();
+    assert_eq!(then.told, Some(Told::Heartbeat(v1::InboxHeartbeat { open: 1 })));
+    assert_eq!(then.cursor, told[2].cursor);
+}
+
+#[tokio::test]
+async fn a_cursor_that_no_watch_had_is_refused() {
+    let world = World::new();
+    asking(&world).await;
+    for (cursor, code, reason) in [
+        (i64::MAX, Code::FailedPrecondition, "CURSOR_GONE"),
+        (-1, Code::InvalidArgument, "INVALID_ARGUMENT"),
+    ] {
+        let refused = watch(&world, cursor).await.err().expect("it is refused");
+        let refused = told(&refused);
+        assert_eq!((refused.0, refused.1.as_str()), (code, reason));
+    }
 }
 
 #[tokio::test]

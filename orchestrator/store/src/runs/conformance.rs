@@ -127,6 +127,14 @@ pub const STORIES: &[(&str, Story)] = &[
         notices::a_stream_is_bounded_by_number_and_by_age,
     ),
     (
+        "what went from a stream is known by its numbers",
+        notices::what_went_from_a_stream_is_known_by_its_numbers,
+    ),
+    (
+        "what came behind a young notice stays",
+        notices::what_came_behind_a_young_notice_stays,
+    ),
+    (
         "a definition changes with its batch",
         notices::a_definition_changes_with_its_batch,
     ),

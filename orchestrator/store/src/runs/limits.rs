@@ -12,8 +12,10 @@ pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
 pub const DEFINITION_BYTES_MAX: usize = 2 << 20;
 /// Bytes of the record of a notice.
 pub const NOTICE_BYTES_MAX: usize = 128 << 10;
-/// Notices of one stream that are kept, about.
+/// Notices of the stream of a user or a session that are kept, about.
 pub const NOTICES_PER_STREAM_MAX: u64 = 1_000;
+/// Notices of what becomes of requests that are kept, about: they are one stream for all users.
+pub const INBOX_CHANGES_MAX: u64 = 100_000;
 /// Milliseconds after which a notice is old: 7 days.
 pub const NOTICE_AGE_MS_MAX: i64 = 7 * 86_400_000;
 /// Bytes of a name in the index columns: owner, links, the client's request, definitions.

@@ -12,7 +12,8 @@ use super::definitions::{
 use super::notices::StoredNotice;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::stored::{
-    JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest, StoredRun,
+    JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
+    StoredRun,
 };
 use super::write::{BatchOutcome, RunBatch};
 use super::{RunReader, RunStore};
@@ -167,8 +168,12 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.notices(stream, after, limit))
     }
 
-    fn last_notice(&self) -> Result<u64, StoreFault> {
-        self.read(RunContents::last_notice)
+    fn notices_until(&self, stream: &str, number: u64) -> Result<Option<u64>, StoreFault> {
+        self.read(|contents| contents.notices_until(stream, number))
+    }
+
+    fn last_numbers(&self) -> Result<LastNumbers, StoreFault> {
+        self.read(RunContents::last_numbers)
     }
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {

@@ -1,7 +1,7 @@
 //! What users are told, as the store takes it and gives it back: an outbox with streams. Looks into none.
 //!
 //! A notice has a number that is never given twice, and readers go on behind the last number that they saw.
-//! Of each stream the newest are kept, and what is old goes with what comes.
+//! Of each stream the newest are kept, and what is old goes with what comes: always those that came first.
 
 use bytes::Bytes;
 
@@ -14,6 +14,8 @@ pub struct NewNotice {
     pub at: i64,
     /// Opaque to the store.
     pub record: Bytes,
+    /// Of its stream, how many of the newest are kept, about.
+    pub kept_max: u64,
 }
 
 /// A notice.

@@ -153,6 +153,15 @@ pub struct RemovedRun {
     pub request: Option<ClientRequest>,
 }
 
+/// The numbers that were given last, as of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastNumbers {
+    /// Of a notice of any stream; 0 if there never was one.
+    pub notice: u64,
+    /// Of an input request; 0 if there never was one.
+    pub input_request: u64,
+}
+
 /// How many runs there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {

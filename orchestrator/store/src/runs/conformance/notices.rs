@@ -4,7 +4,7 @@ use escapement_model::Namespace;
 
 use bytes::Bytes;
 
-use super::{Make, RunSample, reader};
+use super::{Make, ReopenableRuns, RunSample, reader};
 use crate::runs::definitions::{
     DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
 };
@@ -16,7 +16,94 @@ fn notice(stream: &str, at: i64, record: &str) -> NewNotice {
         stream: stream.to_owned(),
         at,
         record: Bytes::copy_from_slice(record.as_bytes()),
+        kept_max: NOTICES_PER_STREAM_MAX,
     }
+}
+
+/// A run of its own for each batch of notices.
+fn told(subject: &mut dyn ReopenableRuns, seed: u64, notices: Vec<NewNotice>) {
+    let mut write = RunSample::new(seed).create();
+    write.notices = notices;
+    let mut batch = RunBatch::new();
+    batch.add(write);
+    let outcome = subject.store().commit(&batch).expect("it is taken");
+    assert_eq!(outcome, BatchOutcome::Done);
+}
+
+/// A reader that comes back knows whether everything behind its number is still there, whatever went and whyever.
+pub(super) fn what_went_from_a_stream_is_known_by_its_numbers(make: Make<'_>) {
+    let mut subject = make();
+    let until = |subject: &mut dyn ReopenableRuns, stream: &str, number: u64| {
+        reader(subject).notices_until(stream, number).expect("it reads")
+    };
+    assert_eq!(until(subject.as_mut(), "a", 0), Some(0), "nothing was told yet");
+    assert_eq!(
+        until(subject.as_mut(), "a", 1),
+        None,
+        "no notice has had this number"
+    );
+    let few = |at| NewNotice {
+        kept_max: 3,
+        ..notice("a", at, "x")
+    };
+    // 1 is b's, 2 to 6 are a's, of which 4 to 6 are kept; 7 is b's.
+    let mut notices = vec![notice("b", 0, "y")];
+    notices.extend((0..5).map(few));
+    notices.push(notice("b", 0, "y"));
+    told(subject.as_mut(), 1, notices);
+    subject.reopen();
+    for (stream, number, expected) in [
+        ("a", 0, None),
+        ("a", 3, None),
+        ("a", 4, Some(3)),
+        ("a", 6, Some(5)),
+        ("a", 7, Some(5)),
+        ("a", 8, None),
+        ("b", 0, Some(0)),
+        ("b", 6, Some(1)),
+        ("c", 0, Some(0)),
+        ("c", 7, Some(0)),
+    ] {
+        assert_eq!(
+            until(subject.as_mut(), stream, number),
+            expected,
+            "{stream} {number}"
+        );
+    }
+    // All of it is old, and goes with what comes: 8 to 20 are c's. Then a begins anew with 21.
+    let late = NOTICE_AGE_MS_MAX + 10;
+    told(
+        subject.as_mut(),
+        2,
+        (0..13).map(|_| notice("c", late, "z")).collect(),
+    );
+    assert_eq!(until(subject.as_mut(), "a", 6), None, "nothing is left of it");
+    assert_eq!(
+        until(subject.as_mut(), "a", 7),
+        Some(0),
+        "all that went came before"
+    );
+    told(subject.as_mut(), 3, vec![few(late)]);
+    for (number, expected) in [(6, None), (7, Some(0)), (20, Some(0)), (21, Some(1))] {
+        assert_eq!(until(subject.as_mut(), "a", number), expected, "{number}");
+    }
+}
+
+/// A clock that went back keeps what came in between: what is left of a stream is its end.
+pub(super) fn what_came_behind_a_young_notice_stays(make: Make<'_>) {
+    let mut subject = make();
+    let late = NOTICE_AGE_MS_MAX + 10;
+    told(
+        subject.as_mut(),
+        1,
+        vec![
+            notice("b", late, "young"),
+            notice("a", 0, "old"),
+            notice("a", late, "young"),
+        ],
+    );
+    let kept = reader(subject.as_mut()).notices("a", 0, 10).expect("it reads");
+    assert_eq!(kept.len(), 2);
 }
 
 /// Notices have numbers in the order in which they came, and a reader goes on behind one, also after a restart.
@@ -46,7 +133,10 @@ pub(super) fn notices_are_read_by_stream_behind_a_number(make: Make<'_>) {
     assert_eq!(read("a", 0), [(1, "a1".to_owned()), (4, "a2".to_owned())]);
     assert_eq!(read("b", 2), [(3, "b2".to_owned())]);
     assert_eq!(read("c", 0), []);
-    assert_eq!(reader(subject.as_mut()).last_notice().expect("it reads"), 4);
+    assert_eq!(
+        reader(subject.as_mut()).last_numbers().expect("it reads").notice,
+        4
+    );
 }
 
 /// Of each stream the newest are kept, and what is old goes with what comes; numbers go on.
@@ -76,7 +166,10 @@ pub(super) fn a_stream_is_bounded_by_number_and_by_age(make: Make<'_>) {
             .expect("it reads");
         assert_eq!(kept.len(), wanted, "{stream}");
     }
-    assert_eq!(reader(subject.as_mut()).last_notice().expect("it reads"), n + 601);
+    assert_eq!(
+        reader(subject.as_mut()).last_numbers().expect("it reads").notice,
+        n + 601
+    );
 }
 
 /// A definition changes with the runs of its batch, or not at all.

@@ -7,7 +7,7 @@ use super::tally::Tally;
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::values::{checksum, column_number, number_of};
-use crate::runs::limits::{NOTICE_AGE_MS_MAX, NOTICES_PER_STREAM_MAX};
+use crate::runs::limits::NOTICE_AGE_MS_MAX;
 use crate::runs::notices::{NewNotice, StoredNotice};
 
 /// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
@@ -41,7 +41,7 @@ pub(super) fn insert(
             &notice.record[..],
             sum(&notice),
         ])?;
-        let too_many = column_number(notice.n.saturating_sub(NOTICES_PER_STREAM_MAX));
+        let too_many = column_number(notice.n.saturating_sub(new.kept_max));
         let first_two = "SELECT place FROM notice WHERE stream = ?1 ORDER BY place LIMIT 2";
         connection
             .prepare_cached(&format!(
@@ -50,10 +50,14 @@ pub(super) fn insert(
             .execute(params![notice.stream, too_many])?;
     }
     if let Some(newest) = notices.iter().map(|notice| notice.at).max() {
-        let oldest = "SELECT place FROM notice NOT INDEXED ORDER BY place LIMIT ?1";
+        // Those in front of the first that is not old: what is left of a stream is its end.
+        let oldest = "SELECT place, at FROM notice NOT INDEXED ORDER BY place LIMIT ?1";
+        let young = format!("SELECT min(place) FROM ({oldest}) WHERE at >= ?2");
         connection
             .prepare_cached(&format!(
-                "DELETE FROM notice WHERE place IN ({oldest}) AND at < ?2"
+                "DELETE FROM notice WHERE place IN (SELECT place FROM ({oldest})) \
+                 AND place < ifnull(({young}), {})",
+                i64::MAX
             ))?
             .execute(params![
                 2 * notices.len() as i64,
@@ -61,6 +65,38 @@ pub(super) fn insert(
             ])?;
     }
     Ok(())
+}
+
+/// Which notice of the stream is the last one up to that number, 0 if there is none; `None` if some behind it may be gone.
+/// `last` is the last number that was given.
+pub(super) fn until(
+    connection: &Connection,
+    stream: &str,
+    number: u64,
+    last: u64,
+) -> rusqlite::Result<Option<u64>> {
+    let until = "SELECT n FROM notice WHERE stream = ?1 AND place <= ?2 ORDER BY place DESC LIMIT 1";
+    let found = connection
+        .prepare_cached(until)?
+        .query_row(params![stream, column_number(number)], |row| {
+            row.get(0).and_then(number_of)
+        })
+        .optional()?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    let first = "SELECT n FROM notice WHERE stream = ?1 ORDER BY place LIMIT 1";
+    let first: Option<i64> = connection
+        .prepare_cached(first)?
+        .query_row([stream], |row| row.get(0))
+        .optional()?;
+    // A stream of which nothing was left has begun anew; what came before lay in front of all that is left.
+    let kept_from: Option<i64> = connection
+        .prepare_cached("SELECT min(place) FROM notice")?
+        .query_row([], |row| row.get(0))?;
+    let kept_from = kept_from.unwrap_or(column_number(last) + 1);
+    let is_whole = first.is_none_or(|n| n == 1) && column_number(number) + 1 >= kept_from;
+    Ok(is_whole.then_some(0))
 }
 
 /// Notices of a stream behind that number, at most `limit`. Leaves out what is damaged.

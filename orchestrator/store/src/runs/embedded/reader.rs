@@ -17,8 +17,8 @@ use crate::runs::RunReader;
 use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, StoredRevision};
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
-    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
-    StoredRun,
+    JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
+    StoredInputRequest, StoredRun,
 };
 
 /// A reader of the embedded store of runs.
@@ -220,10 +220,16 @@ impl RunReader for EmbeddedRunReader {
         );
         let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
         let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        let mut page = Vec::new();
-        while let Some(row) = rows.next().map_err(working)? {
+        let (mut page, mut n_bytes) = (Vec::new(), 0);
+        while n_bytes < PAGE_BYTES_MAX {
+            let Some(row) = rows.next().map_err(working)? else {
+                break;
+            };
             match decode_input_request(row) {
-                Ok((_, request)) => page.push(request),
+                Ok((_, request)) => {
+                    n_bytes += request.record.len();
+                    page.push(request);
+                }
                 Err(StoreFault::CorruptRun { .. }) => {}
                 Err(fault) => return Err(fault),
             }
@@ -235,8 +241,22 @@ impl RunReader for EmbeddedRunReader {
         notices::page(&self.connection, stream, after, limit)
     }
 
-    fn last_notice(&self) -> Result<u64, StoreFault> {
-        Ok(Tally::load(&self.connection).map_err(working)?.notice_last)
+    fn notices_until(&self, stream: &str, number: u64) -> Result<Option<u64>, StoreFault> {
+        self.at_once(|connection| {
+            let last = Tally::load(connection).map_err(working)?.notice_last;
+            match number <= last {
+                true => notices::until(connection, stream, number, last).map_err(working),
+                false => Ok(None),
+            }
+        })
+    }
+
+    fn last_numbers(&self) -> Result<LastNumbers, StoreFault> {
+        let tally = Tally::load(&self.connection).map_err(working)?;
+        Ok(LastNumbers {
+            notice: tally.notice_last,
+            input_request: tally.input_request_last,
+        })
     }
 
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault> {
@@ -322,3 +342,6 @@ fn saturated(number: u64) -> i64 {
 fn limited(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
+
+/// Bytes of records at which a page of input requests ends early.
+const PAGE_BYTES_MAX: usize = 4 << 20;

@@ -1,8 +1,9 @@
 //! Notices of the store in memory. Looks into none.
 
 use super::RunContents;
-use crate::runs::limits::{NOTICE_AGE_MS_MAX, NOTICES_PER_STREAM_MAX};
+use crate::runs::limits::NOTICE_AGE_MS_MAX;
 use crate::runs::notices::{NewNotice, StoredNotice};
+use crate::runs::stored::LastNumbers;
 
 impl RunContents {
     /// Writes notices, and lets what is too much of their streams or too old go.
@@ -21,7 +22,7 @@ impl RunContents {
             };
             self.notices.insert(notice.number, notice);
             for (number, of) in places.into_iter().take(2) {
-                if of <= n.saturating_sub(NOTICES_PER_STREAM_MAX) {
+                if of <= n.saturating_sub(new.kept_max) {
                     self.notices.remove(&number);
                 }
             }
@@ -29,9 +30,10 @@ impl RunContents {
         if let Some(newest) = notices.iter().map(|notice| notice.at).max() {
             let oldest: Vec<u64> = self.notices.keys().copied().take(2 * notices.len()).collect();
             for number in oldest {
-                if self.notices[&number].at < newest.saturating_sub(NOTICE_AGE_MS_MAX) {
-                    self.notices.remove(&number);
+                if self.notices[&number].at >= newest.saturating_sub(NOTICE_AGE_MS_MAX) {
+                    break;
                 }
+                self.notices.remove(&number);
             }
         }
     }
@@ -47,7 +49,30 @@ impl RunContents {
         of_stream.take(limit).map(|(_, notice)| notice.clone()).collect()
     }
 
-    pub(in crate::runs::memory) fn last_notice(&self) -> u64 {
-        self.notice_last
+    pub(in crate::runs::memory) fn notices_until(&self, stream: &str, number: u64) -> Option<u64> {
+        let mut of_stream = self.notices.values().filter(|notice| notice.stream == stream);
+        let until = of_stream
+            .clone()
+            .take_while(|notice| notice.number <= number)
+            .last();
+        let is_whole = of_stream.next().is_none_or(|first| first.n == 1);
+        let first = self
+            .notices
+            .keys()
+            .next()
+            .copied()
+            .unwrap_or(self.notice_last + 1);
+        match until {
+            _ if number > self.notice_last => None,
+            Some(last) => Some(last.n),
+            None => (is_whole && number + 1 >= first).then_some(0),
+        }
+    }
+
+    pub(in crate::runs::memory) fn last_numbers(&self) -> LastNumbers {
+        LastNumbers {
+            notice: self.notice_last,
+            input_request: self.input_request_last,
+        }
     }
 }
