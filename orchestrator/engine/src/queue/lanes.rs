@@ -117,8 +117,13 @@ impl Lanes {
     //
     /// Returns whose turn it is and the execution in memory; none if its request is not in memory.
     pub(super) fn next(&self) -> Option<(NamespaceKey, Position)> {
+        let ready = |namespace| Some((namespace, self.lane(namespace)?.ready()?));
+        if planted::is_on(Bug::NamespaceParkedPassed) {
+            let mut competing = self.competing.iter();
+            return competing.find_map(|(.., namespace)| ready(*namespace));
+        }
         let (.., namespace) = *self.competing.first()?;
-        Some((namespace, self.lane(namespace)?.ready()?))
+        ready(namespace)
     }
 
     /// True if a namespace has an execution that may start within its limits.
