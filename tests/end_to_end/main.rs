@@ -30,6 +30,7 @@ mod ids;
 mod large_plans;
 mod lists;
 mod logs;
+mod metrics;
 mod models;
 mod nesting;
 mod never;

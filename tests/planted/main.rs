@@ -8,6 +8,8 @@ mod table;
 
 use escapement_model::planted::Bug;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 use suites::{Suite, Verdict};
 use table::{CATCHERS, misread};
@@ -38,16 +40,28 @@ fn every_planted_fault_is_caught() {
     let wanted = std::env::var("ESCAPEMENT_PLANTED").ok();
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     suites::build();
-    let mut escaped = Vec::new();
     let of_product = CATCHERS.iter().map(|(bug, suite)| (bug.name(), *suite));
-    for (fault, suite) in of_product.chain(misread()).filter(|(name, _)| is_wanted(name)) {
-        let began = Instant::now();
-        let verdict = suite.run(fault, PATIENCE);
-        show(fault, &suite, &verdict, began.elapsed());
-        if !matches!(verdict, Verdict::Failed { .. }) {
-            escaped.push((fault, suite.target, verdict));
+    let faults = of_product.chain(misread()).filter(|(name, _)| is_wanted(name));
+    let (left, escaped) = (Mutex::new(faults), Mutex::new(Vec::new()));
+    // Each fault has a process of its own.
+    let n_threads = thread::available_parallelism().map_or(1, |cores| cores.get());
+    thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                let next = || left.lock().expect("nobody panics while holding it").next();
+                while let Some((fault, suite)) = next() {
+                    let began = Instant::now();
+                    let verdict = suite.run(fault, PATIENCE);
+                    show(fault, &suite, &verdict, began.elapsed());
+                    if !matches!(verdict, Verdict::Failed { .. }) {
+                        let mut escaped = escaped.lock().expect("nobody panics while holding it");
+                        escaped.push((fault, suite.target, verdict));
+                    }
+                }
+            });
         }
-    }
+    });
+    let escaped = escaped.into_inner().expect("nobody panics while holding it");
     assert!(escaped.is_empty(), "not caught: {escaped:#?}");
 }
 

@@ -39,7 +39,7 @@ impl Replayer {
                 };
                 self.accepted.insert(*execution_id, accepted);
             }
-            StoreWrite::Settle { settlement } => self.judge(settlement),
+            StoreWrite::Settle { settlement, .. } => self.judge(settlement),
             StoreWrite::Start { .. } | StoreWrite::RememberActions { .. } => {}
         }
     }

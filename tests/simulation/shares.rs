@@ -118,7 +118,7 @@ impl SharesJudge {
                 }
             }
             StoreWrite::Start { execution_id, .. } => self.started(*execution_id),
-            StoreWrite::Settle { settlement } => {
+            StoreWrite::Settle { settlement, .. } => {
                 self.live.remove(&settlement.result.execution_id);
                 self.running.remove(&settlement.result.execution_id);
             }

@@ -146,7 +146,7 @@ impl Storage {
             self.replayer.written(&job.content);
             self.shares_judge.decided(&job.content, &self.shares);
             self.turns_judge.decided(&job.content);
-            if let StoreWrite::Settle { settlement } = &job.content {
+            if let StoreWrite::Settle { settlement, .. } = &job.content {
                 self.settled_by.insert(settlement.result.execution_id, open.boot);
             }
         }
@@ -201,7 +201,9 @@ impl Storage {
                 self.shares_judge.written(&job.content);
                 match &job.content {
                     StoreWrite::Accept { execution_id, .. } => self.accepted.insert(*execution_id),
-                    StoreWrite::Settle { settlement } => self.settled.insert(settlement.result.execution_id),
+                    StoreWrite::Settle { settlement, .. } => {
+                        self.settled.insert(settlement.result.execution_id)
+                    }
                     StoreWrite::Start { .. } | StoreWrite::RememberActions { .. } => false,
                 };
             }

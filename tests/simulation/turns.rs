@@ -169,7 +169,7 @@ impl TurnsJudge {
                     self.events.push(Event::Starts(*execution_id));
                 }
             }
-            StoreWrite::Settle { settlement } => {
+            StoreWrite::Settle { settlement, .. } => {
                 let id = settlement.result.execution_id;
                 if !self.started.contains(&id) {
                     self.events.push(Event::EndsUnstarted(id));
@@ -191,7 +191,7 @@ impl TurnsJudge {
                 started_at: None,
                 ..
             } => self.soon.push(Event::Waits(*execution_id)),
-            StoreWrite::Settle { settlement } if is_durable => {
+            StoreWrite::Settle { settlement, .. } if is_durable => {
                 self.soon.push(Event::Settled(settlement.result.execution_id));
             }
             _ => {}

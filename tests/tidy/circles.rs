@@ -21,6 +21,7 @@ const FREE: [&str; 16] = [
     "orchestrator/server/src",
     "orchestrator/simulator/src",
     "orchestrator/store/src",
+    "orchestrator/metrics/src",
     "orchestrator/sinks/src",
     "orchestrator/operators/src",
     "orchestrator/transport/src",

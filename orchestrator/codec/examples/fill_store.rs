@@ -132,8 +132,8 @@ fn writes(fill: &Fill, number: u64, is_settled: bool, now: Moment) -> Result<Vec
         started_at: is_settled.then_some(now.unix_ms),
     })];
     if is_settled {
-        let settlement = settle(request, execution_id, deadline_ms, now)?;
-        writes.push(encode(&StoreWrite::Settle { settlement }));
+        let settlement = settle(Arc::clone(&request), execution_id, deadline_ms, now)?;
+        writes.push(encode(&StoreWrite::Settle { settlement, request }));
     }
     Ok(writes)
 }

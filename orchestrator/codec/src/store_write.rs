@@ -43,7 +43,7 @@ pub fn encode(content: &StoreWrite) -> Write {
             execution_id: *execution_id,
             started_at: Some(*started_at),
         },
-        StoreWrite::Settle { settlement } => {
+        StoreWrite::Settle { settlement, .. } => {
             let (result, audit) = stored::encode_settlement(settlement);
             Write::Settle {
                 execution_id: settlement.result.execution_id,

@@ -99,6 +99,8 @@ pub enum StoreWrite {
     Settle {
         /// Result and record.
         settlement: Arc<Settlement>,
+        /// What was asked. It is stored already; who reads the record needs it.
+        request: Arc<Request>,
     },
     /// What is known of actions whose workers may be away. Losing it harms no execution that was accepted.
     RememberActions {

@@ -152,6 +152,16 @@ impl Engine {
         self.executions.len() + self.queue.n_parked()
     }
 
+    /// The same by where they stand.
+    pub fn census(&self) -> Census {
+        let (waiting, parked) = (self.queue.n_waiting(), self.queue.n_parked());
+        Census {
+            queued: waiting + parked,
+            running: self.executions.len() - waiting,
+            parked,
+        }
+    }
+
     fn fire_due_timers(&mut self, now: Moment) {
         self.forgive_pause(now);
         self.turn.advance(now);
@@ -222,6 +232,17 @@ impl Engine {
             self.fleet.tell_all_reconnect(left_ms, &mut self.turn);
         }
     }
+}
+
+/// How many executions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// They wait for their start, or for the write of their accept before that.
+    pub queued: usize,
+    /// They run, or are being settled.
+    pub running: usize,
+    /// Those that are queued and have their requests on the disk only.
+    pub parked: usize,
 }
 
 /// A tick that comes this late means that the whole process stood still.

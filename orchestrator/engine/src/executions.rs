@@ -155,11 +155,12 @@ impl Executions {
                 }
                 ContractEffect::PersistResult(settlement) => {
                     let ticket = live.ticket.take();
+                    let request = Arc::clone(&live.request);
+                    let settle = StoreWrite::Settle { settlement, request };
                     if planted::is_on(Bug::DoubleSettle) {
-                        let settlement = settlement.clone();
-                        self.write(key, StoreWrite::Settle { settlement }, turn);
+                        self.write(key, settle.clone(), turn);
                     }
-                    self.write(key, StoreWrite::Settle { settlement }, turn);
+                    self.write(key, settle, turn);
                     if let Some(ticket) = ticket {
                         return Some(Routed::LeaveQueue(ticket));
                     }

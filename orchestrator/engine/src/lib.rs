@@ -53,7 +53,7 @@ pub use answer::{
 pub use config::EngineConfig;
 pub use durable::DurableAccept;
 pub use effect::{Effect, Notice, StoreWrite};
-pub use engine::Engine;
+pub use engine::{Census, Engine};
 pub use input::{Input, NamespaceShare, Piece, Submission, Submitter, UntilDecided, Watch, WorkerSelector};
 pub use keys::{CallerId, NamespaceKey, SessionKey, WriteId};
 pub use stored::{

@@ -40,6 +40,16 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_WEBHOOK_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
     pub webhook_listen: Option<SocketAddr>,
 
+    /// Address to serve figures for Prometheus and probes on, IP:PORT; port 0 takes any free port: /metrics, /livez, /readyz.
+    /// Default: none are served, and nothing is counted. Whoever reaches it reads the names of actions and namespaces.
+    #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
+    pub metrics_listen: Option<SocketAddr>,
+
+    /// Actions that have figures of their own, the first ones to come; 1 to 10000. All others together are `_other`.
+    #[arg(long, env = "ESCAPEMENT_METRICS_MAX_ACTIONS", value_name = "COUNT", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub metrics_max_actions: u32,
+
     /// How connections are encrypted, and whose certificates are believed.
     #[command(flatten)]
     pub security: SecurityFlags,

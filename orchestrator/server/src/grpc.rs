@@ -22,6 +22,7 @@ use crate::status::Rejection;
 use crate::storage::readers::Readers;
 use escapement_access::InstanceOwners;
 use escapement_codec::session_out::WelcomeDefaults;
+use escapement_metrics::Metrics;
 use escapement_model::ExecutionId;
 use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
@@ -57,6 +58,8 @@ pub(crate) struct Edge {
     pub(crate) access: AccessEdge,
     /// Whose the instances of workers are.
     pub(crate) owners: Arc<Mutex<InstanceOwners>>,
+    /// `None` if nobody looks at figures.
+    pub(crate) metrics: Option<Metrics>,
     /// True once streams that nothing else ends must end.
     pub(crate) closing: Receiver<bool>,
 }
@@ -88,6 +91,7 @@ impl Edge {
             access,
             owners: Arc::default(),
             simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
+            metrics: None,
             closing,
         }
     }

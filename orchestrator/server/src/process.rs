@@ -2,6 +2,7 @@
 
 pub mod arguments;
 pub(crate) mod drain;
+pub(crate) mod figures;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod security;

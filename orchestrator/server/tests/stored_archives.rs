@@ -36,7 +36,8 @@ fn store(name: &str, change: impl FnOnce(&mut Bytes, &mut Bytes)) -> TestDirecto
         deadline_ms: story.execution.deadline(),
         started_at: None,
     });
-    let mut settle = store_write::encode(&StoreWrite::Settle { settlement });
+    let request = Arc::clone(&story.request);
+    let mut settle = store_write::encode(&StoreWrite::Settle { settlement, request });
     let Write::Settle { result, audit, .. } = &mut settle else {
         panic!("a settlement is written as one")
     };

@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 67] = [
+const VARIABLES: [&str; 69] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -250,6 +250,8 @@ const VARIABLES: [&str; 67] = [
     "MAX_RUNNING_EXECUTIONS",
     "MAX_RUNS",
     "MAX_SESSIONS",
+    "METRICS_LISTEN",
+    "METRICS_MAX_ACTIONS",
     "NO_RUNS",
     "ORCHESTRATOR",
     "PEERS",

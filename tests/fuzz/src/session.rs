@@ -179,7 +179,7 @@ impl World {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Write { write, content } => {
-                if let StoreWrite::Settle { settlement } = &content {
+                if let StoreWrite::Settle { settlement, .. } = &content {
                     crate::lockstep::ending::check_alone(&settlement.result);
                 }
                 self.disk.written(write, content);

@@ -9,6 +9,7 @@ use crate::keys::{ExecutionKey, NamespaceKey, WriteId};
 use crate::queue::Ticket;
 use crate::stored::{WriteConflict, WriteFailure, WriteOutcome};
 use crate::turn::Turn;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{Phase, WriteFacts};
 
@@ -124,7 +125,8 @@ impl Executions {
         let Some(settlement) = live.settlement.take() else {
             return Begun::Queued;
         };
-        self.write(key, StoreWrite::Settle { settlement }, turn);
+        let request = Arc::clone(&live.request);
+        self.write(key, StoreWrite::Settle { settlement, request }, turn);
         Begun::Settling
     }
 

@@ -144,7 +144,7 @@ impl Run {
 
     fn answer(&mut self, write: WriteId, content: &StoreWrite, outcome: WriteOutcome) {
         match (content, outcome) {
-            (StoreWrite::Settle { settlement }, WriteOutcome::Durable) => assert!(
+            (StoreWrite::Settle { settlement, .. }, WriteOutcome::Durable) => assert!(
                 self.settled.insert(settlement.result.execution_id),
                 "an execution settles once"
             ),
@@ -181,7 +181,7 @@ impl Run {
                     started_at.is_none() || self.queued.is_empty(),
                     "nobody is overtaken by who comes last"
                 ),
-                StoreWrite::Settle { settlement } => {
+                StoreWrite::Settle { settlement, .. } => {
                     self.queued.remove(&settlement.result.execution_id);
                 }
                 StoreWrite::RememberActions { .. } => {}

@@ -7,6 +7,7 @@ use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::storage::writer::ToWriter;
 use escapement_engine::{Notice, SessionKey, ToWorker};
 use escapement_host::{Host, Output};
+use escapement_metrics::Metrics;
 use escapement_model::ExecutionId;
 use escapement_sinks::Sinks;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct EffectRunner {
     pub(crate) sinks: Sinks,
     /// How many executions still run, once the drain is over.
     pub(crate) drained: watch::Sender<Option<usize>>,
+    /// `None` if nobody looks at figures.
+    pub(crate) metrics: Option<Metrics>,
 }
 
 impl EffectRunner {
@@ -47,6 +50,7 @@ impl EffectRunner {
                 n_returned,
             } => {
                 let evidence = evidence.as_str();
+                self.metrics.iter().for_each(Metrics::worker_lost);
                 warn!(%worker_id, evidence, n_lost, n_returned, "worker is gone with attempts that it had");
             }
             Output::Note(notice) => log(&notice),

@@ -175,5 +175,8 @@ impl EngineLoop {
             self.effects.carry_out(&mut self.host, output);
         }
         self.journal.flush();
+        if let Some(metrics) = &self.effects.metrics {
+            metrics.counted(self.host.engine().census());
+        }
     }
 }

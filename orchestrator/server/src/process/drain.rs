@@ -6,6 +6,7 @@ use crate::grpc::services::set_health;
 use crate::host::handle::{EngineHandle, Lane};
 use crate::limits::{DRAIN_MARGIN, HARD_EXIT_MARGIN};
 use escapement_engine::Input;
+use escapement_metrics::Metrics;
 use escapement_runs_shell::RunsHandle;
 use escapement_transport::Connections;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) struct Serving {
     pub(crate) engine: EngineHandle,
     pub(crate) runs: Option<RunsHandle>,
     pub(crate) health: HealthReporter,
+    pub(crate) metrics: Option<Metrics>,
     /// How many executions still run, once the drain is over.
     pub(crate) drained: watch::Receiver<Option<usize>>,
     pub(crate) closing: watch::Sender<bool>,
@@ -51,6 +53,10 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     if let Some(runs) = &serving.runs {
         runs.close();
     }
+    serving
+        .metrics
+        .iter()
+        .for_each(|metrics| metrics.set_ready(false));
     set_health(&serving.health, ServingStatus::NotServing, serving.runs.is_some()).await;
     let drained = serving.drained.wait_for(Option::is_some);
     let drained = tokio::time::timeout(grace + DRAIN_MARGIN, drained).await;

@@ -2,6 +2,7 @@
 
 use super::drain;
 use super::drain::Serving;
+use super::figures::Figures;
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
 use super::stores::{close_acts, open_store, start_scrub};
@@ -58,6 +59,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let recovered = unsettled(config, reader.as_ref())?;
     let runtimes = Runtimes::start()?;
     let listener = runtimes.edge.block_on(listen(config.listen))?;
+    let figures = Figures::listen(config)?;
+    let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
     let identity = Identity::draw()?;
     let sinks = start_sinks(config, identity.boot_id, &runtimes.edge)?;
     let events = sinks.subscribers();
@@ -79,7 +82,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let scrub = start_scrub(config, &store, runs_store.as_ref())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
-    let writer = writer::spawn(store, asked, stored, scribe, maintenance).map_err(no_thread)?;
+    let writer = writer::spawn(store, asked, stored, scribe, maintenance, metrics.clone());
+    let writer = writer.map_err(no_thread)?;
     let start = EngineStart {
         config: engine_config,
         clock,
@@ -93,11 +97,15 @@ pub fn run(config: &Config) -> Result<(), Failure> {
             loader: wanted,
             sinks,
             drained,
+            metrics: metrics.clone(),
         },
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    let edge = Edge::new(
+    if let Some(figures) = figures {
+        figures.serve(engine.clone(), config).map_err(no_thread)?;
+    }
+    let mut edge = Edge::new(
         engine,
         readers,
         events,
@@ -107,6 +115,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         access,
         closing_rx,
     );
+    edge.metrics = metrics;
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
     let runs = runs_store.map(start_runs).transpose()?;
     let entrance = security.open(connections_max, runtimes.caller_threads(), &operators)?;
@@ -222,11 +231,13 @@ async fn serve(
     let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
     announce(address);
     info!(%address, "serving");
+    edge.metrics.iter().for_each(|metrics| metrics.set_ready(true));
     stop.await;
     let serving = Serving {
         engine: edge.engine,
         runs,
         health,
+        metrics: edge.metrics,
         drained,
         closing,
         connections,

@@ -22,7 +22,7 @@ pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
             info!(%execution_id, %plan_id, starts, "execution accepted");
         }
         StoreWrite::Start { execution_id, .. } => info!(%execution_id, "execution started"),
-        StoreWrite::Settle { settlement } => settled(settlement),
+        StoreWrite::Settle { settlement, .. } => settled(settlement),
         StoreWrite::RememberActions { .. } => {}
     }
 }

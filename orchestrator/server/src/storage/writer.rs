@@ -5,7 +5,9 @@ use super::execution_log;
 use super::retention::Maintenance;
 use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::STORE_LOOK_INTERVAL;
+use escapement_engine::WriteOutcome;
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
+use escapement_metrics::Metrics;
 use escapement_operators::{Recording, Scribe};
 use escapement_store::{Store, StoreFault};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -42,6 +44,7 @@ pub(crate) fn spawn<S: Store + 'static>(
     stored: UnboundedSender<StoredBatch>,
     scribe: Scribe,
     maintenance: Maintenance,
+    metrics: Option<Metrics>,
 ) -> std::io::Result<JoinHandle<S>> {
     std::thread::Builder::new()
         .name("writer".to_owned())
@@ -54,6 +57,7 @@ pub(crate) fn spawn<S: Store + 'static>(
                 scribe,
                 waiting: WriteQueue::default(),
                 maintenance,
+                metrics,
             }
             .run()
         })
@@ -67,6 +71,8 @@ struct Writer<S> {
     /// Taken from the channel and not committed yet, in order.
     waiting: WriteQueue,
     maintenance: Maintenance,
+    /// `None` if nobody looks at figures.
+    metrics: Option<Metrics>,
 }
 
 impl<S: Store> Writer<S> {
@@ -74,12 +80,20 @@ impl<S: Store> Writer<S> {
     fn run(mut self) -> S {
         while self.take_waiting() {
             let commit = self.waiting.poll_commit();
+            let began = Instant::now();
             let stored = self.commit(&commit);
+            let took = began.elapsed();
             // The engine ends before the writer when the process stops; then nobody needs the answer.
             let _engine_ended = self.stored.send(stored.clone());
             // Behind the answer, for which callers wait.
             for (job, (_, outcome)) in commit.jobs.iter().zip(&stored) {
                 execution_log::written(&job.content, outcome);
+            }
+            if let Some(metrics) = &self.metrics {
+                metrics.committed(stored.len(), took);
+                let outcomes = commit.jobs.iter().zip(&stored);
+                let durable = outcomes.filter(|(_, (_, outcome))| matches!(outcome, WriteOutcome::Durable));
+                durable.for_each(|(job, _)| metrics.written(&job.content));
             }
         }
         self.committer.into_store()

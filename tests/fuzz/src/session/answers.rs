@@ -40,7 +40,7 @@ impl Disk {
                     "accepted before it starts"
                 );
             }
-            StoreWrite::Settle { settlement } => {
+            StoreWrite::Settle { settlement, .. } => {
                 let id = settlement.result.execution_id;
                 assert!(self.accepted.contains_key(&id), "accepted before it is settled");
                 assert!(!self.settled.contains(&id), "settled once");
@@ -90,7 +90,7 @@ impl Disk {
             StoreWrite::Start { execution_id, .. } => {
                 assert!(self.started.insert(*execution_id), "an execution starts once");
             }
-            StoreWrite::Settle { settlement } => {
+            StoreWrite::Settle { settlement, .. } => {
                 let is_first = self.settled.insert(settlement.result.execution_id);
                 assert!(is_first, "an execution is settled once");
                 self.n_successes += usize::from(settlement.result.error.is_none());

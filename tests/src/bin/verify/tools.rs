@@ -13,6 +13,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         debian_package("git", "git"),
         debian_package("faketime", "faketime"),
         valgrind(folder),
+        prometheus(folder),
         go_program(folder, "grpcurl", GRPCURL),
         go_program(folder, "protoc-gen-go", GO_MESSAGES),
         go_program(folder, "protoc-gen-go-grpc", GO_SERVICES),
@@ -100,26 +101,8 @@ fn counts(valgrind: &Path) -> bool {
 
 /// What the package holds, and a script beside it that runs it from there.
 fn unpack_valgrind(folder: &Path, own: &Path) -> std::io::Result<()> {
-    let root = folder.join("valgrind-package");
-    if root.exists() {
-        std::fs::remove_dir_all(&root)?;
-    }
-    std::fs::create_dir_all(&root)?;
-    let root = root.canonicalize()?;
+    let root = unpack_debian_package(&folder.join("valgrind-package"), "valgrind")?;
     let missing = || std::io::Error::other("the package holds no callgrind");
-    if !quiet(
-        Command::new("apt-get")
-            .args(["download", "--quiet", "valgrind"])
-            .current_dir(&root),
-    ) {
-        return Err(missing());
-    }
-    let package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-    let package = entries(&root)?.into_iter().find(package).ok_or_else(missing)?;
-    if !quiet(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root)) {
-        return Err(missing());
-    }
-    std::fs::remove_file(package)?;
     // Its tools lie there since Debian 11, and below the triple of the machine before.
     let mut libraries = vec![root.join("usr/libexec/valgrind"), root.join("usr/lib/valgrind")];
     libraries.extend(
@@ -136,6 +119,54 @@ fn unpack_valgrind(folder: &Path, own: &Path) -> std::io::Result<()> {
     );
     std::fs::write(own, script)?;
     std::fs::set_permissions(own, std::fs::Permissions::from_mode(0o755))
+}
+
+/// Prometheus and its promtool. Only unpacked: where Debian's package is installed, a server is started.
+fn prometheus(folder: &Path) -> Result<(), String> {
+    let own = ["prometheus", "promtool"].map(|program| folder.join(program));
+    let programs = own.each_ref().map(|program| program.display().to_string());
+    if programs.iter().all(|program| succeeds(program, &["--version"])) {
+        return Ok(());
+    }
+    tell("prometheus", "apt-get download");
+    let unpack = || -> std::io::Result<()> {
+        let root = unpack_debian_package(&folder.join("prometheus-package"), "prometheus")?;
+        for program in &own {
+            let name = program.file_name().unwrap_or_default();
+            std::fs::rename(root.join("usr/bin").join(name), program)?;
+        }
+        std::fs::remove_dir_all(root)
+    };
+    match unpack() {
+        Ok(()) if programs.iter().all(|program| succeeds(program, &["--version"])) => Ok(()),
+        Ok(()) | Err(_) => Err("prometheus and promtool; put a release of them on the PATH".to_owned()),
+    }
+}
+
+/// Unpacks one of Debian's packages into a folder, which takes no root, and answers with the folder.
+fn unpack_debian_package(root: &Path, package: &str) -> std::io::Result<PathBuf> {
+    if root.exists() {
+        std::fs::remove_dir_all(root)?;
+    }
+    std::fs::create_dir_all(root)?;
+    let root = root.canonicalize()?;
+    let missing = || std::io::Error::other("the package cannot be had");
+    let download = || {
+        let mut apt = Command::new("apt-get");
+        quiet(apt.args(["download", "--quiet", package]).current_dir(&root))
+    };
+    // A fresh machine has no list of packages.
+    let is_there = download() || may_install() && succeeds("apt-get", &["update", "--quiet"]) && download();
+    if !is_there {
+        return Err(missing());
+    }
+    let package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+    let package = entries(&root)?.into_iter().find(package).ok_or_else(missing)?;
+    if !quiet(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root)) {
+        return Err(missing());
+    }
+    std::fs::remove_file(package)?;
+    Ok(root)
 }
 
 fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {

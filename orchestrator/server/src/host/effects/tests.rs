@@ -23,6 +23,7 @@ impl Desk {
     fn new() -> Self {
         let boot_id = BootId::new([1; 16]);
         let effects = EffectRunner {
+            metrics: None,
             writer: std::sync::mpsc::channel().0,
             loader: std::sync::mpsc::channel().0,
             sinks: Sinks::without_sinks(boot_id),

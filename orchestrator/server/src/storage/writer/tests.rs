@@ -73,7 +73,7 @@ fn run(
         jobs.send(ToWriter::Jobs(batch)).unwrap();
     }
     drop(jobs);
-    let store = spawn(store, jobs_rx, stored, scribe(), keeping_everything())
+    let store = spawn(store, jobs_rx, stored, scribe(), keeping_everything(), None)
         .unwrap()
         .join()
         .unwrap();

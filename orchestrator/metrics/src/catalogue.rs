@@ -1,0 +1,187 @@
+//! Every figure that an orchestrator shows: the one list that registration, the page and the tests are held against.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a figure is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Only grows, from 0 at the start of the process.
+    Counter,
+    /// Is what it is at the scrape.
+    Gauge,
+    /// Counts values by size.
+    Histogram,
+}
+
+/// A label of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// How many values it has at most, `_other` not counted.
+    pub values_max: usize,
+}
+
+/// One figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// As Prometheus spells it in queries. The name of a counter ends with `_total`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels.
+    pub labels: &'static [Label],
+    /// One sentence for people.
+    pub help: &'static str,
+}
+
+/// The values of the labels of one figure.
+pub(crate) type Labels = Vec<(&'static str, Value)>;
+/// One of them.
+pub(crate) type Value = Cow<'static, str>;
+
+/// What can be the value of a label.
+pub(crate) trait IntoValue {
+    fn into_value(self) -> Value;
+}
+
+impl IntoValue for Value {
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+impl IntoValue for &'static str {
+    fn into_value(self) -> Value {
+        Cow::Borrowed(self)
+    }
+}
+
+impl IntoValue for Arc<str> {
+    fn into_value(self) -> Value {
+        Cow::Owned(self.to_string())
+    }
+}
+
+impl Entry {
+    /// The labels with these values, in the order of the entry.
+    pub(crate) fn with<V: IntoValue>(&self, values: impl IntoIterator<Item = V>) -> Labels {
+        let values = values.into_iter().map(IntoValue::into_value);
+        let labels: Labels = self.labels.iter().map(|label| label.name).zip(values).collect();
+        debug_assert_eq!(labels.len(), self.labels.len(), "{}", self.name);
+        labels
+    }
+}
+
+macro_rules! catalogue {
+    ($($constant:ident = $name:literal, $kind:ident, [$($label:ident),*], $help:literal;)*) => {
+        $(pub(crate) const $constant: Entry = Entry {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+        };)*
+
+        /// All figures, in the order in which the page shows them.
+        pub const CATALOGUE: &[Entry] = &[$($constant),*];
+    };
+}
+
+const NAMESPACE: Label = Label {
+    name: "namespace",
+    values_max: 64,
+};
+const STATUS: Label = Label {
+    name: "status",
+    values_max: 3,
+};
+const CODE: Label = Label {
+    name: "code",
+    values_max: 14,
+};
+const ACTION: Label = Label {
+    name: "action",
+    values_max: 256,
+};
+const OUTCOME: Label = Label {
+    name: "outcome",
+    values_max: 6,
+};
+const STATE: Label = Label {
+    name: "state",
+    values_max: 3,
+};
+const FILE: Label = Label {
+    name: "file",
+    values_max: 2,
+};
+const VERSION: Label = Label {
+    name: "version",
+    values_max: 1,
+};
+
+catalogue! {
+    EXECUTIONS_ACCEPTED = "escapement_executions_accepted_total", Counter, [NAMESPACE],
+        "Executions that were accepted durably.";
+    EXECUTIONS_SETTLED = "escapement_executions_settled_total", Counter, [NAMESPACE, STATUS],
+        "Executions that were settled durably, by status.";
+    EXECUTION_ERRORS = "escapement_execution_errors_total", Counter, [CODE],
+        "Executions that were settled with an error, by its code. Codes of handlers are _other.";
+    EXECUTIONS = "escapement_executions", Gauge, [STATE],
+        "Executions that are accepted and not settled: queued, running.";
+    EXECUTIONS_PARKED = "escapement_executions_parked", Gauge, [],
+        "Queued executions whose requests are on the disk only.";
+    EXECUTION_QUEUE_WAIT = "escapement_execution_queue_wait_seconds", Histogram, [NAMESPACE],
+        "From acceptance to start, of executions that started.";
+    EXECUTION_DURATION = "escapement_execution_duration_seconds", Histogram, [NAMESPACE, STATUS],
+        "From start to settlement, of executions that started.";
+    STEPS_WAITING = "escapement_steps_waiting", Gauge, [ACTION],
+        "Steps that are ready and wait for a free slot of a worker.";
+    STEP_WAIT = "escapement_step_wait_seconds", Histogram, [ACTION],
+        "From the turn of a step to the assignment of its attempt.";
+    ATTEMPTS_IN_FLIGHT = "escapement_attempts_in_flight", Gauge, [ACTION],
+        "Attempts that workers have.";
+    ACTION_DEMAND = "escapement_action_demand", Gauge, [ACTION],
+        "Steps that wait and attempts that workers have, together: what to scale workers by.";
+    ACTION_FREE_SLOTS = "escapement_action_free_slots", Gauge, [ACTION],
+        "Attempts that could start now. Actions of one worker share its slots.";
+    ACTION_WORKERS = "escapement_action_workers", Gauge, [ACTION],
+        "Active sessions that offer the action.";
+    ATTEMPTS = "escapement_attempts_total", Counter, [ACTION, OUTCOME],
+        "Attempts of settled executions: success, failure, timeout, lost, cancelled, returned.";
+    ATTEMPT_DURATION = "escapement_attempt_duration_seconds", Histogram, [ACTION],
+        "From the assignment of an attempt to its end.";
+    ATTEMPT_ERRORS = "escapement_attempt_errors_total", Counter, [CODE],
+        "Attempts of settled executions that ended with an error, by its code. Codes of handlers are _other.";
+    WORKER_SESSIONS = "escapement_worker_sessions", Gauge, [STATE],
+        "Sessions of workers: active, suspect, draining.";
+    WORKERS_LOST = "escapement_workers_lost_total", Counter, [],
+        "Workers that are gone for good with attempts that they had.";
+    STUCK_HANDLERS = "escapement_stuck_handlers", Gauge, [],
+        "Attempts that were told to stop 10 s ago or more, and that their workers still have.";
+    STORE_COMMIT = "escapement_store_commit_seconds", Histogram, [],
+        "Commits of the store, written and synced.";
+    STORE_COMMITS = "escapement_store_commits_total", Counter, [],
+        "Commits of the store.";
+    STORE_WRITES = "escapement_store_writes_total", Counter, [],
+        "Writes that these commits held.";
+    STORE_FILE_BYTES = "escapement_store_file_bytes", Gauge, [FILE],
+        "Size of the store: database, log.";
+    BUILD_INFO = "escapement_build_info", Gauge, [VERSION],
+        "1, with the version of the program.";
+    PROCESS_CPU = "process_cpu_seconds_total", Counter, [],
+        "Processor time of the process, in seconds.";
+    PROCESS_RESIDENT_MEMORY = "process_resident_memory_bytes", Gauge, [],
+        "Memory of the process that is in RAM.";
+    PROCESS_VIRTUAL_MEMORY = "process_virtual_memory_bytes", Gauge, [],
+        "Addresses that the process has.";
+    PROCESS_OPEN_FDS = "process_open_fds", Gauge, [],
+        "Open files of the process.";
+    PROCESS_MAX_FDS = "process_max_fds", Gauge, [],
+        "Most files that the process may have open.";
+    PROCESS_THREADS = "process_threads", Gauge, [],
+        "Threads of the process.";
+    PROCESS_START_TIME = "process_start_time_seconds", Gauge, [],
+        "When the process started, in seconds since 1970.";
+}

@@ -1,0 +1,129 @@
+//! The counters behind the catalogue.
+
+use crate::catalogue::{self, Entry, Labels};
+use crate::process::Process;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+pub(crate) type Counters = Family<Labels, Counter>;
+pub(crate) type Gauges = Family<Labels, Gauge>;
+pub(crate) type Histograms = Family<Labels, Histogram, Buckets>;
+
+/// All of them, each registered under its name.
+#[derive(Debug)]
+pub(crate) struct Families {
+    pub(crate) registry: Registry,
+    pub(crate) executions_accepted: Counters,
+    pub(crate) executions_settled: Counters,
+    pub(crate) execution_errors: Counters,
+    pub(crate) executions_queued: Gauge,
+    pub(crate) executions_running: Gauge,
+    pub(crate) executions_parked: Gauge,
+    pub(crate) execution_queue_wait: Histograms,
+    pub(crate) execution_duration: Histograms,
+    pub(crate) steps_waiting: Gauges,
+    pub(crate) step_wait: Histograms,
+    pub(crate) attempts_in_flight: Gauges,
+    pub(crate) action_demand: Gauges,
+    pub(crate) action_free_slots: Gauges,
+    pub(crate) action_workers: Gauges,
+    pub(crate) attempts: Counters,
+    pub(crate) attempt_duration: Histograms,
+    pub(crate) attempt_errors: Counters,
+    pub(crate) worker_sessions: Gauges,
+    pub(crate) workers_lost: Counter,
+    pub(crate) stuck_handlers: Gauge,
+    pub(crate) store_commit: Histogram,
+    pub(crate) store_commits: Counter,
+    pub(crate) store_writes: Counter,
+    pub(crate) store_file_bytes: Gauges,
+    pub(crate) build_info: Gauges,
+}
+
+/// Makes histograms with certain limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+impl Families {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let executions = registered(&mut registry, &catalogue::EXECUTIONS, Gauges::default());
+        let families = Self {
+            executions_accepted: registered(
+                &mut registry,
+                &catalogue::EXECUTIONS_ACCEPTED,
+                Counters::default(),
+            ),
+            executions_settled: registered(
+                &mut registry,
+                &catalogue::EXECUTIONS_SETTLED,
+                Counters::default(),
+            ),
+            execution_errors: registered(&mut registry, &catalogue::EXECUTION_ERRORS, Counters::default()),
+            executions_queued: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["queued"])),
+            executions_running: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["running"])),
+            executions_parked: registered(&mut registry, &catalogue::EXECUTIONS_PARKED, Gauge::default()),
+            execution_queue_wait: registered(&mut registry, &catalogue::EXECUTION_QUEUE_WAIT, long()),
+            execution_duration: registered(&mut registry, &catalogue::EXECUTION_DURATION, long()),
+            steps_waiting: registered(&mut registry, &catalogue::STEPS_WAITING, Gauges::default()),
+            step_wait: registered(&mut registry, &catalogue::STEP_WAIT, long()),
+            attempts_in_flight: registered(&mut registry, &catalogue::ATTEMPTS_IN_FLIGHT, Gauges::default()),
+            action_demand: registered(&mut registry, &catalogue::ACTION_DEMAND, Gauges::default()),
+            action_free_slots: registered(&mut registry, &catalogue::ACTION_FREE_SLOTS, Gauges::default()),
+            action_workers: registered(&mut registry, &catalogue::ACTION_WORKERS, Gauges::default()),
+            attempts: registered(&mut registry, &catalogue::ATTEMPTS, Counters::default()),
+            attempt_duration: registered(&mut registry, &catalogue::ATTEMPT_DURATION, long()),
+            attempt_errors: registered(&mut registry, &catalogue::ATTEMPT_ERRORS, Counters::default()),
+            worker_sessions: registered(&mut registry, &catalogue::WORKER_SESSIONS, Gauges::default()),
+            workers_lost: registered(&mut registry, &catalogue::WORKERS_LOST, Counter::default()),
+            stuck_handlers: registered(&mut registry, &catalogue::STUCK_HANDLERS, Gauge::default()),
+            store_commit: registered(
+                &mut registry,
+                &catalogue::STORE_COMMIT,
+                Buckets(SHORT).new_metric(),
+            ),
+            store_commits: registered(&mut registry, &catalogue::STORE_COMMITS, Counter::default()),
+            store_writes: registered(&mut registry, &catalogue::STORE_WRITES, Counter::default()),
+            store_file_bytes: registered(&mut registry, &catalogue::STORE_FILE_BYTES, Gauges::default()),
+            build_info: registered(&mut registry, &catalogue::BUILD_INFO, Gauges::default()),
+            registry: Registry::default(),
+        };
+        registry.register_collector(Box::new(Process));
+        Self { registry, ..families }
+    }
+}
+
+/// Registers what counts under its name. The library adds `_total` to counters and a full stop to the help.
+fn registered<M: Metric + Clone>(registry: &mut Registry, entry: &Entry, metric: M) -> M {
+    let name = entry.name.strip_suffix("_total").unwrap_or(entry.name);
+    let help = entry.help.strip_suffix('.').unwrap_or(entry.help);
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// What a gauge takes.
+pub(crate) fn signed(figure: impl TryInto<i64>) -> i64 {
+    figure.try_into().unwrap_or(i64::MAX)
+}
+
+fn long() -> Histograms {
+    Histograms::new_with_constructor(Buckets(LONG))
+}
+
+/// Limits in seconds for what executions and steps take.
+const LONG: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
+];
+/// Limits in seconds for what the orchestrator itself takes.
+const SHORT: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
+];

@@ -1,0 +1,91 @@
+//! What counts: the ways in. Shows nothing.
+
+use crate::catalogue;
+use crate::families::{Families, signed};
+use crate::label::Names;
+use escapement_codec::provenance::Provenance;
+use escapement_engine::{Census, StoreWrite};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// All figures of a process. Cheap to clone: the clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) families: Families,
+    pub(crate) actions: Names,
+    pub(crate) namespaces: Names,
+    pub(crate) is_ready: AtomicBool,
+}
+
+impl Metrics {
+    /// Figures that begin at 0. `actions_max` actions have labels of their own, those that come first.
+    pub fn new(actions_max: usize, version: &'static str) -> Self {
+        let families = Families::new();
+        families
+            .build_info
+            .get_or_create(&catalogue::BUILD_INFO.with([version]))
+            .set(1);
+        Self(Arc::new(Inner {
+            families,
+            actions: Names::new(actions_max),
+            namespaces: Names::new(NAMESPACES_MAX),
+            is_ready: AtomicBool::new(false),
+        }))
+    }
+
+    /// Says whether calls should be sent here.
+    pub fn set_ready(&self, is_ready: bool) {
+        self.0.is_ready.store(is_ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.is_ready.load(Ordering::Relaxed)
+    }
+
+    /// Counts a write that is durable.
+    pub fn written(&self, content: &StoreWrite) {
+        match content {
+            StoreWrite::Accept { request, .. } => {
+                let namespace = self.namespace(request.provenance());
+                let accepted = catalogue::EXECUTIONS_ACCEPTED.with([namespace]);
+                self.0.families.executions_accepted.get_or_create(&accepted).inc();
+            }
+            StoreWrite::Settle { settlement, request } => self.settled(settlement, request),
+            StoreWrite::Start { .. } | StoreWrite::RememberActions { .. } => {}
+        }
+    }
+
+    /// Says how many executions there are now.
+    pub fn counted(&self, census: Census) {
+        let families = &self.0.families;
+        families.executions_queued.set(signed(census.queued));
+        families.executions_running.set(signed(census.running));
+        families.executions_parked.set(signed(census.parked));
+    }
+
+    /// Counts a commit of the store, with the writes that it held and the time that it took.
+    pub fn committed(&self, n_writes: usize, took: Duration) {
+        let families = &self.0.families;
+        families.store_commits.inc();
+        families.store_writes.inc_by(n_writes as u64);
+        families.store_commit.observe(took.as_secs_f64());
+    }
+
+    /// Counts a worker that is gone for good with attempts that it had.
+    pub fn worker_lost(&self) {
+        self.0.families.workers_lost.inc();
+    }
+
+    pub(crate) fn namespace(&self, provenance: &[u8]) -> Arc<str> {
+        self.0
+            .namespaces
+            .label(Provenance::known(provenance).namespace.as_str())
+    }
+}
+
+/// Namespaces that have labels of their own.
+const NAMESPACES_MAX: usize = 64;

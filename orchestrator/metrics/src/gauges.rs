@@ -1,0 +1,127 @@
+//! What stands now: asked for at each scrape, and shown once.
+
+use crate::catalogue::{self, Entry};
+use crate::families::{Gauges, signed};
+use crate::figures::Metrics;
+use escapement_engine::{ActionView, SessionState, WorkerView};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What the orchestrator has now.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Sessions of workers.
+    pub workers: Vec<WorkerView>,
+    /// Actions that it knows.
+    pub actions: Vec<ActionView>,
+    /// Bytes of the store's database, and of its log.
+    pub store_file_bytes: [u64; 2],
+}
+
+/// Where looks come from.
+pub trait Source: Debug + Send + Sync + 'static {
+    /// Asks for a look. `None` if the engine has ended.
+    fn look(&self) -> Pin<Box<dyn Future<Output = Option<Look>> + Send + '_>>;
+
+    /// Asks the engine for anything. False if it has ended.
+    fn turns(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+}
+
+impl Metrics {
+    /// Sets the figures of what stands now.
+    pub(crate) fn show(&self, look: &Look) {
+        let families = &self.0.families;
+        let [database, log] = look.store_file_bytes;
+        set(
+            &families.store_file_bytes,
+            &catalogue::STORE_FILE_BYTES,
+            "database",
+            database,
+        );
+        set(
+            &families.store_file_bytes,
+            &catalogue::STORE_FILE_BYTES,
+            "log",
+            log,
+        );
+        self.show_workers(&look.workers);
+        self.show_actions(&look.actions);
+    }
+
+    fn show_workers(&self, workers: &[WorkerView]) {
+        let families = &self.0.families;
+        for (state, name) in [
+            (SessionState::Active, "active"),
+            (SessionState::Suspect, "suspect"),
+            (SessionState::Draining, "draining"),
+        ] {
+            let count = workers.iter().filter(|worker| worker.state == state).count();
+            set(
+                &families.worker_sessions,
+                &catalogue::WORKER_SESSIONS,
+                name,
+                count,
+            );
+        }
+        let stuck = workers.iter().filter(|worker| worker.stopping_age_ms >= STUCK_MS);
+        let stuck: u64 = stuck.map(|worker| u64::from(worker.stopping)).sum();
+        families.stuck_handlers.set(signed(stuck));
+    }
+
+    /// Actions that share a label are added together; what is not there any more is not shown any more.
+    fn show_actions(&self, actions: &[ActionView]) {
+        let families = &self.0.families;
+        let mut shown: BTreeMap<Arc<str>, [u64; 4]> = BTreeMap::new();
+        for action in actions {
+            let figures = shown.entry(self.0.actions.label(&action.name)).or_default();
+            let [waiting, in_flight, free_slots, workers] = figures;
+            *waiting += u64::from(action.waiting);
+            *in_flight += u64::from(action.in_flight);
+            *free_slots += u64::from(action.free_slots);
+            *workers += u64::from(action.workers);
+        }
+        let all: [(&Gauges, &Entry, fn([u64; 4]) -> u64); 5] = [
+            (
+                &families.steps_waiting,
+                &catalogue::STEPS_WAITING,
+                |[waiting, ..]| waiting,
+            ),
+            (
+                &families.attempts_in_flight,
+                &catalogue::ATTEMPTS_IN_FLIGHT,
+                |[_, in_flight, ..]| in_flight,
+            ),
+            (
+                &families.action_demand,
+                &catalogue::ACTION_DEMAND,
+                |[waiting, in_flight, ..]| waiting + in_flight,
+            ),
+            (
+                &families.action_free_slots,
+                &catalogue::ACTION_FREE_SLOTS,
+                |[_, _, free, _]| free,
+            ),
+            (
+                &families.action_workers,
+                &catalogue::ACTION_WORKERS,
+                |[.., workers]| workers,
+            ),
+        ];
+        for (gauges, entry, figure) in all {
+            gauges.clear();
+            for (action, figures) in &shown {
+                let labels = entry.with([Arc::clone(action)]);
+                gauges.get_or_create(&labels).set(signed(figure(*figures)));
+            }
+        }
+    }
+}
+
+fn set(gauges: &Gauges, entry: &Entry, value: &'static str, figure: impl TryInto<i64>) {
+    gauges.get_or_create(&entry.with([value])).set(signed(figure));
+}
+
+/// An attempt that was told to stop so many milliseconds ago and is still there is stuck.
+const STUCK_MS: u64 = 10_000;

@@ -1,0 +1,23 @@
+//! What an operator sees of an orchestrator without asking it: figures for Prometheus, and probes.
+//!
+//! Figures about executions are counted when their writes are durable, so a figure tells what the store holds. Figures about
+//! what stands now are asked for at each scrape. Everything counts from the start of the process.
+//! Labels are bounded: what is beyond a bound is counted under `_other`. Ids, names of plans, users and workers are never labels.
+
+mod catalogue;
+mod families;
+mod figures;
+mod gauges;
+mod label;
+mod listener;
+mod process;
+mod settled;
+mod text;
+
+pub use self::catalogue::{CATALOGUE, Entry, Kind, Label};
+pub use self::figures::Metrics;
+pub use self::gauges::{Look, Source};
+pub use self::listener::serve;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What the process itself takes, as `/proc` says. Where there is no `/proc`, nothing is said.
+
+use crate::catalogue::{self, Entry};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use std::fmt;
+use std::fs;
+
+/// Reads the figures of this process at each scrape.
+#[derive(Debug)]
+pub(crate) struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Ok(stat) = fs::read_to_string("/proc/self/stat") else {
+            return Ok(());
+        };
+        // The name of the program is in parentheses and may hold anything.
+        let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
+        let field = |number: usize| fields.split_whitespace().nth(number - FIRST)?.parse::<f64>().ok();
+        if let Some((user, system)) = field(USER_TIME).zip(field(SYSTEM_TIME)) {
+            let counter = ConstCounter::new((user + system) / TICKS_PER_SECOND);
+            describe(&mut encoder, &catalogue::PROCESS_CPU, &counter)?;
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let bytes = |name: &str| number_of(&status, name).map(|kibibytes| kibibytes * 1_024.0);
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        // The look itself has the folder open.
+        let open = fs::read_dir("/proc/self/fd").map(|entries| entries.count() as f64 - 1.0);
+        let start = field(START_TIME).zip(boot_time_seconds());
+        let gauges = [
+            (&catalogue::PROCESS_RESIDENT_MEMORY, bytes("VmRSS:")),
+            (&catalogue::PROCESS_VIRTUAL_MEMORY, bytes("VmSize:")),
+            (&catalogue::PROCESS_OPEN_FDS, open.ok()),
+            (&catalogue::PROCESS_MAX_FDS, number_of(&limits, "Max open files")),
+            (&catalogue::PROCESS_THREADS, field(THREADS)),
+            (
+                &catalogue::PROCESS_START_TIME,
+                start.map(|(ticks, boot)| boot + ticks / TICKS_PER_SECOND),
+            ),
+        ];
+        for (entry, value) in gauges {
+            if let Some(value) = value {
+                describe(&mut encoder, entry, &ConstGauge::new(value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(encoder: &mut DescriptorEncoder<'_>, entry: &Entry, metric: &impl EncodeMetric) -> fmt::Result {
+    let name = entry.name.strip_suffix("_total").unwrap_or(entry.name);
+    metric.encode(encoder.encode_descriptor(name, entry.help, None, metric.metric_type())?)
+}
+
+/// The number behind the name that begins a line.
+fn number_of(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// When the machine started, in seconds since 1970.
+fn boot_time_seconds() -> Option<f64> {
+    number_of(&fs::read_to_string("/proc/stat").ok()?, "btime ")
+}
+
+// Numbers of fields in `/proc/PID/stat`, as its manual counts them; the first behind the name is 3.
+const FIRST: usize = 3;
+const USER_TIME: usize = 14;
+const SYSTEM_TIME: usize = 15;
+const THREADS: usize = 20;
+const START_TIME: usize = 22;
+/// The unit of times in `/proc`, on every Linux of today.
+const TICKS_PER_SECOND: f64 = 100.0;

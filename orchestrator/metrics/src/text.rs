@@ -1,0 +1,39 @@
+//! OpenMetrics, and the older text of Prometheus that is made from it.
+
+use crate::families::Families;
+use prometheus_client::encoding::text::encode;
+
+/// The media type of OpenMetrics.
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The media type of the older text.
+pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All figures, in OpenMetrics.
+pub(crate) fn open_metrics(families: &Families) -> String {
+    let mut text = String::new();
+    encode(&mut text, &families.registry).expect("a string takes what is written to it");
+    text
+}
+
+/// The same figures in the older text: it names counters with `_total` from their first line on, and knows no end.
+pub(crate) fn plain(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help = "";
+    for line in open_metrics.lines() {
+        // The help stands before the type, which decides the name.
+        if line.starts_with("# HELP ") {
+            help = line;
+        } else if let Some(described) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = described.split_once(' ').unwrap_or((described, "untyped"));
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let help = help.get("# HELP ".len() + name.len()..).unwrap_or_default();
+            text.push_str(&format!(
+                "# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n"
+            ));
+        } else if line != "# EOF" {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}

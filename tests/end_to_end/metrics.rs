@@ -1,0 +1,307 @@
+//! Figures and probes: what a scrape tells is what happened, and nothing that it tells is without bound.
+
+use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
+use crate::world::{LIMIT, World};
+
+use escapement_tests::{ScriptedWorker, checkout, tool, wait_for};
+use escapement_wire::v1::plan_result::Status;
+use escapement_wire::v1::plan_step::OnFailure;
+use rustix::process::Signal;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Where an orchestrator serves its figures, as its log says.
+async fn address(world: &World) -> String {
+    let log = world.directory.join("orchestrator.stderr");
+    let told = async || {
+        let log = std::fs::read_to_string(&log).ok()?;
+        let line = log.lines().rfind(|line| line.contains("metrics served"))?;
+        let (_, address) = line.split_once("address=")?;
+        Some(address.split_whitespace().next()?.to_owned())
+    };
+    wait_for("the listener of metrics", LIMIT, told).await.unwrap()
+}
+
+/// The status and the body of an answer; `None` if nobody listens.
+async fn get(address: &str, path: &str, accept: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let head =
+        format!("GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// The samples of a scrape by name and labels, as they are written.
+async fn scrape(address: &str) -> BTreeMap<String, f64> {
+    let (status, text) = get(address, "/metrics", "text/plain").await.unwrap();
+    assert_eq!(status, 200);
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let sample = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap())
+    };
+    samples.map(sample).collect()
+}
+
+/// What Python's own reader of OpenMetrics finds: names of figures. It refuses what breaks the format.
+fn read_by_python(text: &str) -> Option<BTreeSet<String>> {
+    let python = tool("python/bin/python", "`cargo verify` installs it")?;
+    let program = "import sys\n\
+                   from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
+                   for family in read(sys.stdin.read()):\n\
+                   \x20   print(family.name, family.type)\n";
+    let mut reader = Command::new(python)
+        .args(["-c", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    reader.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = reader.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let named = |line: &str| match line.split_once(' ').unwrap() {
+        (name, "counter") => format!("{name}_total"),
+        (name, _) => name.to_owned(),
+    };
+    Some(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .map(named)
+            .collect(),
+    )
+}
+
+/// Runs `promtool check metrics`, which has nothing to say of names that are as they should be.
+fn checked_by_promtool(text: &str) {
+    let Some(promtool) = tool("promtool", "`cargo verify` installs it") else {
+        return;
+    };
+    let mut check = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+/// The names on the page.
+fn on_the_page() -> BTreeSet<String> {
+    let page = std::fs::read_to_string(checkout::root().join("deploy/METRICS.md")).unwrap();
+    let (_, table) = page.split_once("<!-- catalogue -->").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| row.split('`').next().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_scrape_tells_what_happened() {
+    let world = World::start_with(|settings| settings.flag("--metrics-listen", "127.0.0.1:0")).await;
+    let address = address(&world).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..3 {
+        world
+            .execute(request(plan([echo(0, json!({})), echo(1, json!({}))])))
+            .await;
+    }
+    let partial = plan([echo(0, json!({})), fail(1, "BUSY").on_failure(OnFailure::Skip)]);
+    assert_eq!(world.execute(request(partial)).await.status(), Status::Partial);
+    assert_eq!(
+        world.execute(request(plan([fail(0, "BROKEN")]))).await.status(),
+        Status::Failure
+    );
+    let again = plan_with_retries([fail(0, "BUSY").on_failure(OnFailure::Retry)], 3, &["BUSY"]);
+    assert_eq!(world.execute(request(again)).await.status(), Status::Failure);
+    let late = plan([step(0, "delay").payload(json!({ "ms": 60_000 })).timeout_ms(50)]);
+    assert_eq!(world.execute(request(late)).await.status(), Status::Failure);
+
+    // What was answered is durable; it is counted right behind the answer.
+    let all_settled = async || {
+        let samples = scrape(&address).await;
+        let settled = samples
+            .iter()
+            .filter(|(name, _)| name.starts_with("escapement_executions_settled_total"));
+        (settled.map(|(_, count)| count).sum::<f64>() == 7.0).then_some(samples)
+    };
+    let samples = wait_for("all executions to be counted", LIMIT, all_settled)
+        .await
+        .unwrap();
+    let expected = [
+        (
+            r#"escapement_executions_accepted_total{namespace="default"}"#,
+            7.0,
+        ),
+        (
+            r#"escapement_executions_settled_total{namespace="default",status="success"}"#,
+            3.0,
+        ),
+        (
+            r#"escapement_executions_settled_total{namespace="default",status="partial"}"#,
+            1.0,
+        ),
+        (
+            r#"escapement_executions_settled_total{namespace="default",status="failure"}"#,
+            3.0,
+        ),
+        (r#"escapement_execution_errors_total{code="_other"}"#, 3.0),
+        (r#"escapement_execution_errors_total{code="STEP_TIMEOUT"}"#, 1.0),
+        (r#"escapement_executions{state="queued"}"#, 0.0),
+        (r#"escapement_executions{state="running"}"#, 0.0),
+        ("escapement_executions_parked", 0.0),
+        (
+            r#"escapement_execution_queue_wait_seconds_count{namespace="default"}"#,
+            7.0,
+        ),
+        (
+            r#"escapement_execution_duration_seconds_count{namespace="default",status="success"}"#,
+            3.0,
+        ),
+        (r#"escapement_step_wait_seconds_count{action="echo"}"#, 7.0),
+        (
+            r#"escapement_attempts_total{action="echo",outcome="success"}"#,
+            7.0,
+        ),
+        (
+            r#"escapement_attempts_total{action="fail",outcome="failure"}"#,
+            5.0,
+        ),
+        (
+            r#"escapement_attempts_total{action="delay",outcome="timeout"}"#,
+            1.0,
+        ),
+        (r#"escapement_attempt_duration_seconds_count{action="fail"}"#, 5.0),
+        (
+            r#"escapement_attempt_duration_seconds_bucket{action="delay",le="0.025"}"#,
+            0.0,
+        ),
+        (r#"escapement_attempt_errors_total{code="_other"}"#, 5.0),
+        (r#"escapement_attempt_errors_total{code="STEP_TIMEOUT"}"#, 1.0),
+        (r#"escapement_steps_waiting{action="echo"}"#, 0.0),
+        (r#"escapement_action_demand{action="echo"}"#, 0.0),
+        (r#"escapement_action_workers{action="echo"}"#, 1.0),
+        (r#"escapement_worker_sessions{state="active"}"#, 1.0),
+        (r#"escapement_worker_sessions{state="draining"}"#, 0.0),
+        ("escapement_workers_lost_total", 0.0),
+        ("escapement_stuck_handlers", 0.0),
+    ];
+    for (name, value) in expected {
+        assert_eq!(samples.get(name), Some(&value), "{name} in {samples:#?}");
+    }
+    let writes = samples["escapement_store_writes_total"];
+    assert!(writes >= 14.0, "an accept and a settlement each, {writes}");
+    assert!(samples["escapement_store_commits_total"] <= writes);
+    assert!(samples[r#"escapement_store_file_bytes{file="database"}"#] > 0.0);
+    let resident = samples["process_resident_memory_bytes"];
+    assert!((1e6..1e9).contains(&resident), "{resident} bytes");
+
+    let (_, plain) = get(&address, "/metrics", "*/*").await.unwrap();
+    checked_by_promtool(&plain);
+    let (_, open) = get(&address, "/metrics", "application/openmetrics-text")
+        .await
+        .unwrap();
+    assert!(open.ends_with("# EOF\n"));
+    if let Some(names) = read_by_python(&open) {
+        assert_eq!(names, on_the_page());
+    }
+}
+
+#[tokio::test]
+async fn what_stands_now_is_shown_while_it_does() {
+    let world = World::start_with(|settings| {
+        let settings = settings.flag("--metrics-listen", "127.0.0.1:0");
+        settings
+            .flag("--max-running-executions", 2)
+            .flag("--metrics-max-actions", 1)
+    });
+    let mut world = world.await;
+    let address = address(&world).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK, "other"], 1).await;
+    let requests: Vec<_> = (0..3).map(|_| request(plan([step(0, WORK)]))).collect();
+    for request in &requests {
+        world.submit(request).await;
+    }
+    let assignment = worker.started().await;
+    let samples = scrape(&address).await;
+    let demand = format!(r#"escapement_action_demand{{action="{WORK}"}}"#);
+    let expected = [
+        (r#"escapement_executions{state="queued"}"#, 1.0),
+        (r#"escapement_executions{state="running"}"#, 2.0),
+        (demand.as_str(), 2.0),
+        (r#"escapement_action_demand{action="_other"}"#, 0.0),
+    ];
+    for (name, value) in expected {
+        assert_eq!(samples.get(name), Some(&value), "{name} in {samples:#?}");
+    }
+    assert_eq!(get(&address, "/readyz", "*/*").await.unwrap().0, 200);
+    assert_eq!(get(&address, "/livez", "*/*").await.unwrap().0, 200);
+    assert_eq!(get(&address, "/", "*/*").await.unwrap().0, 404);
+
+    world.orchestrator.process.signal(Signal::TERM).unwrap();
+    let drains = async || (get(&address, "/readyz", "*/*").await?.0 == 503).then_some(());
+    wait_for("the drain to show", LIMIT, drains).await.unwrap();
+    assert_eq!(
+        get(&address, "/livez", "*/*").await.unwrap().0,
+        200,
+        "it drains, and lives"
+    );
+    worker.succeed(&assignment, json!({})).await;
+    let second = worker.started().await;
+    worker.succeed(&second, json!({})).await;
+    let ended = world.orchestrator.process.exit(LIMIT).await.unwrap();
+    assert!(ended.success(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_prometheus_scrapes_it() {
+    let Some(prometheus) = tool("prometheus", "`cargo verify` installs it") else {
+        return;
+    };
+    let world = World::start_with(|settings| settings.flag("--metrics-listen", "127.0.0.1:0")).await;
+    let address = address(&world).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    world.execute(request(plan([echo(0, json!({}))]))).await;
+    let configuration = world.directory.join("prometheus.yml");
+    let text = format!(
+        "global: {{ scrape_interval: 100ms }}\nscrape_configs:\n- job_name: escapement\n  static_configs:\n  \
+         - targets: [\"{address}\"]\n"
+    );
+    std::fs::write(&configuration, text).unwrap();
+    let log = world.directory.join("prometheus.stderr");
+    let mut server = Command::new(prometheus)
+        .arg(format!("--config.file={}", configuration.display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            world.directory.join("prometheus").display()
+        ))
+        .arg("--web.listen-address=127.0.0.1:0")
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let listens = async || {
+        let log = std::fs::read_to_string(&log).ok()?;
+        let line = log.lines().find(|line| line.contains("Listening on"))?;
+        let (_, listening) = line.rsplit_once("address=")?;
+        Some(listening.split_whitespace().next()?.to_owned())
+    };
+    let served = wait_for("Prometheus to listen", LIMIT, listens).await.unwrap();
+    let scraped = async || {
+        let query = "/api/v1/query?query=sum(escapement_attempts_total)";
+        let (_, answer) = get(&served, query, "application/json").await?;
+        answer.contains(r#""1"]"#).then_some(())
+    };
+    let scraped = wait_for("Prometheus to know of the attempt", LIMIT, scraped).await;
+    server.kill().unwrap();
+    server.wait().unwrap();
+    scraped.unwrap();
+}
