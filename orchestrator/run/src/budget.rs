@@ -121,6 +121,20 @@ impl Budget {
         bounds_answers.then_some(self.answer_tokens)
     }
 
+    // RUN-13.11
+    /// The budget of a child run that may spend this.
+    pub(crate) fn of_child(&self, reserved: &Usage) -> Self {
+        let part = |kind| self.limit(kind).map(|_| reserved.of(kind));
+        Self {
+            max_llm_calls: part(BudgetKind::LlmCalls),
+            max_tool_calls: part(BudgetKind::ToolCalls),
+            max_tokens: part(BudgetKind::Tokens),
+            max_cost_micros: part(BudgetKind::Cost),
+            exhausted: Exhausted::Fail.into(),
+            ..self.clone()
+        }
+    }
+
     // RUN-13.8
     /// What a call of a model is taken to use before it says what it did: a token for four bytes of its payload, and an answer
     /// of the size that it may have.

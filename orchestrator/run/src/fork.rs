@@ -82,6 +82,7 @@ impl Run {
             updated_at: now,
             ..RunState::default()
         };
+        let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
         let mut turn = Turn::new(&mut state, &plan, now, blobs);

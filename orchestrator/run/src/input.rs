@@ -1,8 +1,9 @@
 //! What comes into a run and what leaves it. Decides nothing.
 
+use crate::budget::Budget;
 use crate::catalogue::Catalogue;
 use crate::ids::{InputRequestId, RunId};
-use crate::journal::{Decision, Entry, Responder};
+use crate::journal::{Decision, Entry, Responder, Usage};
 use crate::outcome::AttemptOutcome;
 use crate::plan::Plan;
 use crate::session::SkillHealth;
@@ -48,6 +49,8 @@ pub enum Input {
         run_id: RunId,
         /// Its output, an encoded `google.protobuf.Value`, or what went wrong.
         result: Result<Bytes, String>,
+        /// What it used, if that is known; it counts if the run has a budget.
+        used: Option<Usage>,
     },
     /// Somebody answers a request.
     Answer(Answer),
@@ -222,6 +225,8 @@ pub enum Effect {
         revision_digest: Option<String>,
         /// The child's input.
         input: Opaque,
+        /// What it may spend, if that is limited.
+        budget: Option<Budget>,
     },
     /// Cancel a run because its parent does not wait for it any more.
     CancelChild {

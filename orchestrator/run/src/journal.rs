@@ -26,7 +26,7 @@ pub use artifacts::{ArtifactCreated, ArtifactVerified, RunVerifying};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
-pub use course::{CheckpointCreated, RunRecovered, RunRolledBack};
+pub use course::{CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered, RunRolledBack};
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
@@ -51,6 +51,10 @@ pub struct Entry {
     /// Unix milliseconds; never less than those of the entry before.
     #[prost(int64, tag = "2")]
     pub at: i64,
+    // RUN-13.11
+    /// What the run used, what it reserved last included: with the end of a child run that has a budget.
+    #[prost(message, optional, tag = "3")]
+    pub spent: Option<Usage>,
     /// What happened.
     #[prost(
         oneof = "Event",
@@ -405,34 +409,6 @@ const TOOL_CALL_CHECKS: u32 = 4;
 const CALLS_OF_TURN: u32 = 64;
 /// Generations are units of no step of a plan.
 const PLANNER_STEP: u32 = u32::MAX;
-
-/// The run of a `sub_plan`.
-#[derive(Clone, PartialEq, Message)]
-pub struct ChildRunStarted {
-    /// Whose it is.
-    #[prost(message, required, tag = "1")]
-    pub unit: UnitRef,
-    /// The run, 16 bytes.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub run_id: Bytes,
-    /// Its input: an encoded object.
-    #[prost(message, required, tag = "3")]
-    pub input: Stored,
-}
-
-/// How it ended.
-#[derive(Clone, PartialEq, Message)]
-pub struct ChildRunEnded {
-    /// Whose it was.
-    #[prost(message, required, tag = "1")]
-    pub unit: UnitRef,
-    /// The output of a completed one: an encoded `google.protobuf.Value`.
-    #[prost(message, optional, tag = "2")]
-    pub output: Option<Stored>,
-    /// What went wrong with any other.
-    #[prost(message, optional, tag = "3")]
-    pub error: Option<Failure>,
-}
 
 /// A revision that will fail.
 #[derive(Clone, PartialEq, Message)]

@@ -353,6 +353,9 @@ pub struct UnitState {
     /// True while it waits for a part of the budget that others reserved.
     #[prost(bool, tag = "58")]
     pub awaits_budget: bool,
+    /// What the child run that lives may spend; absent if that is not limited.
+    #[prost(message, optional, tag = "59")]
+    pub child_reserved: Option<Usage>,
     /// What a later revision knows its result by, 32 bytes; empty if there will be none.
     #[prost(bytes = "bytes", tag = "60")]
     pub result_key: Bytes,

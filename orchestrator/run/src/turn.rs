@@ -82,6 +82,7 @@ impl<'a> Turn<'a> {
         let entry = Entry {
             sequence: self.state.sequence + 1,
             at: self.now,
+            spent: self.spent_with(&event),
             event: Some(event),
         };
         let bytes = Bytes::from(entry.encode_to_vec());
@@ -109,7 +110,7 @@ impl<'a> Turn<'a> {
                 own,
             } => self.catalogue_given(generation, catalogue, own),
             Input::Evaluated { evaluation, result } => self.evaluated(evaluation, result),
-            Input::ChildEnded { run_id, result } => self.child_ended(run_id, result),
+            Input::ChildEnded { run_id, result, used } => self.child_ended(run_id, result, used),
             Input::Answer(answer) => self.answer(answer, None)?,
             Input::ApproveEdited { answer, profiles } => {
                 self.revised = self.approve_edited(answer, profiles)?;

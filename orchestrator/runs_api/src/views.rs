@@ -8,6 +8,7 @@ mod plan;
 mod planning;
 mod run;
 mod session;
+mod spending;
 mod step;
 mod words;
 

@@ -49,6 +49,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
                 (None, Some(error)) => Err(error.message.clone()),
                 _ => return Err("a child has an output or a failure".to_string()),
             },
+            used: ended.usage,
         },
         Event::InputReceived(answer) | Event::DecisionRecorded(answer) => {
             reader.answered(answer, &entries[1..])?

@@ -3,13 +3,15 @@
 use bytes::Bytes;
 use escapement_model::opaque::ValueView;
 use escapement_model::{Namespace, Opaque, RunId};
-use escapement_run::journal::{Entry, Event, Stored};
+use escapement_run::journal::{Entry, Event, Stored, Usage};
 use escapement_run::outcome::encoded;
-use escapement_run::spec::{Constraints, Limits, Spec};
+use escapement_run::spec::{Constraints, Limits, Spec, namespace_named};
 use escapement_run::state::UnitStage;
-use escapement_run::{Blobs, Run};
+use escapement_run::{Blobs, Input, Run};
 use escapement_runs_host::RunsHost;
 use prost::Message;
+
+use crate::message::Child;
 
 /// The plan that a `sub_plan` step names: a saved one, or a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +28,29 @@ pub struct WantedPlan {
     pub revision_digest: Option<String>,
 }
 
+impl WantedPlan {
+    /// For the run that is made from this.
+    pub(crate) fn of(spec: &Spec, plan_id: Option<String>, revision_digest: Option<String>) -> Self {
+        Self {
+            namespace: namespace_named(&spec.namespace),
+            user_id: spec.user_id.clone(),
+            own_actions: spec.actions().map(str::to_owned).collect(),
+            plan_id,
+            revision_digest,
+        }
+    }
+}
+
 // RUN-4.12
 /// What a child is made from: its parent's, with limits that are cut to what the parent has left.
-pub(crate) fn child_spec(parent: &Run, input: Opaque, now: i64, blobs: &dyn Blobs) -> Spec {
+pub(crate) fn child_spec(parent: &Run, child: &Child, now: i64, blobs: &dyn Blobs) -> Spec {
     let state = parent.state();
     let lived_ms = u64::try_from(now.saturating_sub(state.created_at)).unwrap_or(0);
     let limits = &state.spec.limits;
     Spec {
-        input,
+        input: child.input.clone(),
+        // RUN-13.11
+        budget: child.budget.clone(),
         environment: Opaque::from_encoded(load(&state.environment, blobs)),
         limits: Limits {
             run_ms: left(limits.run_ms, state.active_ms),
@@ -63,9 +80,51 @@ fn left(limit_ms: u64, used_ms: u64) -> u64 {
     limit_ms.saturating_sub(used_ms).max(1)
 }
 
-/// What the last entry of a child says to its parent: its output, or what went wrong.
-pub(crate) fn result_of(last_entry: &[u8], blobs: &dyn Blobs) -> Result<Bytes, String> {
-    let event = Entry::decode(last_entry).ok().and_then(|entry| entry.event);
+/// What a parent is told of the end of its child.
+#[derive(Clone, Debug)]
+pub(crate) struct ChildEnd {
+    /// Its output, an encoded value, or what went wrong.
+    result: Result<Bytes, String>,
+    /// What it used, if that is known.
+    used: Option<Usage>,
+}
+
+impl ChildEnd {
+    // RUN-13.11
+    /// The child was never made, and used nothing.
+    pub(crate) fn never_made(why: String) -> Self {
+        Self {
+            result: Err(why),
+            used: Some(Usage::default()),
+        }
+    }
+
+    /// What became of the child cannot be read.
+    pub(crate) fn unreadable(why: String) -> Self {
+        Self {
+            result: Err(why),
+            used: None,
+        }
+    }
+
+    /// What the last entry of the child says.
+    pub(crate) fn of(last_entry: &[u8], blobs: &dyn Blobs) -> Self {
+        let entry = Entry::decode(last_entry).unwrap_or_default();
+        Self {
+            result: result_of(entry.event, blobs),
+            used: entry.spent,
+        }
+    }
+
+    /// As the parent takes it in.
+    pub(crate) fn of_child(self, run_id: RunId) -> Input {
+        let Self { result, used } = self;
+        Input::ChildEnded { run_id, result, used }
+    }
+}
+
+/// The output of a child, or what went wrong.
+fn result_of(event: Option<Event>, blobs: &dyn Blobs) -> Result<Bytes, String> {
     match event {
         Some(Event::RunCompleted(end)) => Ok(match &end.output {
             Some(output) => load(output, blobs),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Opaque, RunId};
+use escapement_run::budget::Budget;
 use escapement_run::plan::Plan;
 use escapement_run::spec::ActionProfile;
 use escapement_run::{Blobs, Input, Run};
@@ -107,6 +108,8 @@ pub struct Child {
     pub run_id: RunId,
     /// Its input.
     pub input: Opaque,
+    /// What it may spend, if that is limited.
+    pub budget: Option<Budget>,
 }
 
 /// What comes back.

@@ -172,6 +172,16 @@ bugs! {
     RunFallbackCompletes = "run-fallback-completes",
     /// A revision loses what was uploaded.
     RunUploadForgotten = "run-upload-forgotten",
+    /// A child run spends without the budget that its parent gives it.
+    RunChildUnbudgeted = "run-child-unbudgeted",
+    /// A call of a model reserves no tokens.
+    RunReservationSmall = "run-reservation-small",
+    /// A fork with an edited plan goes on with the old one.
+    RunForkUnedited = "run-fork-unedited",
+    /// A run's lifetime begins anew with each of its entries.
+    RunLifeAnew = "run-life-anew",
+    /// What a child run used is forgotten.
+    RunChildFree = "run-child-free",
     /// Two runs of one saved plan live at a time.
     RunPlanTwice = "run-plan-twice",
     // The shell.

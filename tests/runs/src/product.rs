@@ -269,6 +269,7 @@ impl Product {
                     .as_ref()
                     .map(values::encoded)
                     .ok_or_else(|| String::from("it failed")),
+                used: None,
             },
             Input::Evaluated { step, value, .. } => {
                 let mut pending = self.run.state().evaluations.iter();

@@ -1,11 +1,13 @@
 //! The entries of a journal, read from their bytes. Field numbers are those that journals are stored with.
 
 mod models;
+mod spec;
 mod unit;
 
 use crate::wire::Message;
 
 pub(crate) use models::{AskedCall, Budget, KINDS, Usage};
+pub(crate) use spec::Spec;
 pub(crate) use unit::{RANGE, Unit};
 
 /// Bytes, in place or by their hash.
@@ -13,33 +15,6 @@ pub(crate) use unit::{RANGE, Unit};
 pub(crate) struct Stored {
     pub(crate) inline: Vec<u8>,
     pub(crate) digest: Option<[u8; 32]>,
-}
-
-/// What the run is made from.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Spec {
-    pub(crate) run_ms: u64,
-    pub(crate) lifetime_ms: u64,
-    pub(crate) pause_ms: u64,
-    pub(crate) max_retries: u32,
-    pub(crate) four_eyes: bool,
-    pub(crate) approvers: Vec<String>,
-    pub(crate) quorum: u32,
-    /// The word for failed dependencies; 2 is the text of the failure.
-    pub(crate) on_dependency_failure: u32,
-    pub(crate) autonomy: u32,
-    pub(crate) user: String,
-    pub(crate) llm_action: String,
-    /// Empty if calls are not checked.
-    pub(crate) safety_action: String,
-    /// Empty if it is the run's own.
-    pub(crate) session_id: String,
-    pub(crate) max_turns: u32,
-    pub(crate) max_generations: u32,
-    pub(crate) max_substitutions: u32,
-    pub(crate) budget: Option<Budget>,
-    /// Milliseconds of a generation, if the run has a planner.
-    pub(crate) generation_ms: u64,
 }
 
 /// What a person is asked.
@@ -192,10 +167,14 @@ pub(crate) enum Event {
     ChildStarted {
         unit: Unit,
         run: Vec<u8>,
+        /// What it may use.
+        reserved: Option<Usage>,
     },
     ChildEnded {
         unit: Unit,
         output: Option<Stored>,
+        /// What it used.
+        usage: Option<Usage>,
     },
     TimedOut,
     Completed,
@@ -221,6 +200,8 @@ pub(crate) enum Event {
 pub(crate) struct Entry {
     pub(crate) sequence: u64,
     pub(crate) at: i64,
+    /// What a run says with its end that it used.
+    pub(crate) spent: Option<Usage>,
     pub(crate) event: Event,
 }
 
@@ -243,6 +224,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Entry, String> {
     Ok(Entry {
         sequence: entry.number(1),
         at: entry.signed(2),
+        spent: models::usage(&entry, 3)?,
         event,
     })
 }
@@ -251,7 +233,7 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
     Ok(match kind {
         10 => Event::Created {
             run: body.bytes(1).to_vec(),
-            spec: Box::new(spec(&body.message(2)?)?),
+            spec: Box::new(spec::read(&body.message(2)?)?),
             input: stored(&body.message(3)?),
             environment: stored(&body.message(4)?),
         },
@@ -361,10 +343,12 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
         36 => Event::ChildStarted {
             unit: Unit::of(&body.message(1)?),
             run: body.bytes(2).to_vec(),
+            reserved: models::usage(body, 4)?,
         },
         37 => Event::ChildEnded {
             unit: Unit::of(&body.message(1)?),
             output: optional(body, 2)?,
+            usage: models::usage(body, 4)?,
         },
         38 => Event::TimedOut,
         39 => Event::Completed,
@@ -407,33 +391,6 @@ fn said(body: &Message<'_>) -> Result<Said, String> {
         decision: body.small(3),
         value: optional(body, 4)?,
         digest: body.bytes(6).to_vec(),
-    })
-}
-
-fn spec(body: &Message<'_>) -> Result<Spec, String> {
-    let (limits, policy) = (body.message(3)?, body.message(4)?);
-    Ok(Spec {
-        run_ms: limits.number(6),
-        lifetime_ms: limits.number(7),
-        pause_ms: limits.number(8),
-        max_retries: limits.small(11),
-        on_dependency_failure: policy.small(4),
-        four_eyes: policy.number(6) != 0,
-        approvers: policy.texts(7),
-        quorum: policy.small(8),
-        autonomy: body.small(5),
-        user: body.text(6),
-        llm_action: body.text(9),
-        safety_action: body.text(17),
-        session_id: body.text(27),
-        max_turns: limits.small(18),
-        max_generations: limits.small(19),
-        max_substitutions: limits.small(20),
-        budget: models::budget(body)?,
-        generation_ms: match body.has(18) {
-            true => body.message(18)?.number(6),
-            false => 0,
-        },
     })
 }
 

@@ -1,5 +1,6 @@
 //! What all runs wrote, sent and were told, and what is wrong with it.
 
+mod allowances;
 mod book;
 mod ledger;
 mod models;
@@ -14,8 +15,9 @@ mod units;
 mod uploads;
 
 use crate::canonical;
-use crate::journal::{self, Stored};
+use crate::journal::{self, Stored, Usage};
 use crate::wire::Value;
+use allowances::Allowance;
 use book::Book;
 use ledger::Execution;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,12 @@ pub struct Judge {
     states: BTreeMap<(String, u64), Value>,
     /// Attempts that runs make at most from an entry on, as one can be told before it.
     promised: BTreeMap<([u8; 16], u64), u64>,
+    /// What children of runs with budgets may spend, and what they have spent.
+    allowances: BTreeMap<[u8; 16], Allowance>,
+    /// What handlers did for runs and their children.
+    spent: BTreeMap<[u8; 16], Usage>,
+    /// When runs were durable first, in milliseconds of the simulation.
+    born: BTreeMap<[u8; 16], u64>,
     /// What the store has removed.
     removed: BTreeSet<[u8; 16]>,
     findings: Vec<Finding>,
@@ -64,6 +72,7 @@ struct Desk<'j> {
     findings: &'j mut Vec<Finding>,
     counts: &'j mut BTreeMap<&'static str, u64>,
     states: &'j mut BTreeMap<(String, u64), Value>,
+    allowances: &'j mut BTreeMap<[u8; 16], Allowance>,
     /// The attempts that are promised with this entry.
     promised: Option<u64>,
     run: [u8; 16],
@@ -145,6 +154,7 @@ impl Judge {
                 findings: &mut self.findings,
                 counts: &mut self.counts,
                 states: &mut self.states,
+                allowances: &mut self.allowances,
                 promised: self.promised.get(&(run, book.n_entries() + 1)).copied(),
                 run,
                 sequence: book.n_entries() + 1,
@@ -161,6 +171,7 @@ impl Judge {
             findings: &mut self.findings,
             counts: &mut self.counts,
             states: &mut self.states,
+            allowances: &mut self.allowances,
             promised: None,
             run,
             sequence,
@@ -208,6 +219,24 @@ impl Judge {
     /// it makes so many attempts at most, unless a person adds some or the planner makes the next plan.
     pub fn promised(&mut self, run: [u8; 16], sequence: u64, attempts_max: u64) {
         self.promised.insert((run, sequence), attempts_max);
+    }
+
+    // RI8
+    /// It is this time outside of everything that is judged, by a clock that nobody sets: no run lives longer than it may, and so
+    /// much beyond as processes are away and messages late.
+    pub fn clock(&mut self, now_ms: u64, patience_ms: u64) {
+        for (run, book) in &self.runs {
+            let born_ms = *self.born.entry(*run).or_insert(now_ms);
+            let lived_ms = now_ms - born_ms;
+            if !book.has_ended() && lived_ms > book.spec.lifetime_ms + patience_ms {
+                let (run, may_ms) = (canonical::uuid(run), book.spec.lifetime_ms);
+                let text = format!("run {run} lives for {lived_ms} ms and may live for {may_ms}");
+                self.findings.push(Finding {
+                    invariant: "RI8",
+                    text,
+                });
+            }
+        }
     }
 
     // RI1

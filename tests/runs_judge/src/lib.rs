@@ -12,16 +12,16 @@
 //! | RI5 | the same of language models |
 //! | RI6 | what is gated is sent only with an approval of exactly that, by those who may give it |
 //! | RI7 | what belongs to an earlier epoch, or to a step that has ended, changes nothing |
-//! | RI8 | every state that is no end is left in time; budgets are kept |
+//! | RI8 | every state that is no end is left in time, and no run lives longer than it may by a clock outside; retries are counted |
 //! | RI9 | one step, one attempt, fresh ids that follow from the attempt; the same intent has the same bytes |
 //! | RI10 | what is sent is what its template names |
 //! | RI11 | the state of a session is what its patches make of it, one after another, for every reader |
 //! | RI12 | what a run does without it never calls again by a plan of its planner |
 //! | RI13 | the journal is a chain without gaps; what it is folded to is what its writer had |
 //! | RI14 | an output is that of the result, as the worker gave it |
-//! | RI15 | an attempt is intended only if what is used and reserved leaves room for it |
+//! | RI15 | an attempt is intended, and a child started, only if what is used and reserved leaves room for it, and handlers use no more |
 //!
-//! Triggers and the cost of models in money are judged elsewhere; of RI16 the driver judges that one run of a saved plan lives.
+//! Triggers are judged elsewhere; of RI16 the driver judges that one run of a saved plan lives.
 
 mod canonical;
 mod journal;

@@ -8,12 +8,9 @@ use escapement_model::{InputRequestId, Opaque, RunId};
 use escapement_run::journal::{AnswerType, Decision, InputRequest, RequestKind, Responder, ResponderKind};
 use escapement_run::outcome::encoded;
 use escapement_run::spec::Spec;
-use escapement_run::state::StepStage;
-use escapement_run::{
-    Answer, Input, Keep, OverrideWord, RewindScope, Rollback, Run, ShownState, Upload, plan, preview,
-};
-use escapement_runs::{NewFork, NewRun};
-use escapement_runs_host::{Create, Fork, NotCreated};
+use escapement_run::{Answer, Input, OverrideWord, RewindScope, Rollback, ShownState, Upload, plan, preview};
+use escapement_runs::NewRun;
+use escapement_runs_host::{Create, NotCreated};
 use escapement_runs_judge::{Done, Told};
 use escapement_store::runs::ClientRequest;
 use prost::Message;
@@ -216,41 +213,6 @@ impl World {
         let reason = "not yet".to_owned();
         self.try_input(run_id, Input::Pause { reason }, Done::Pause);
         true
-    }
-
-    /// Makes a run that keeps what completed of one that lives.
-    fn forks(&mut self, from: RunId) {
-        let now_ms = self.now_ms;
-        let run_id = RunId::from_random(self.dice.bytes());
-        let spec = specs::spec(&mut self.dice);
-        let Some(process) = &mut self.process else { return };
-        let now = process.unix_ms(now_ms);
-        let has_plan = |(run, _): (&Run, _)| !run.state().has_no_plan();
-        if !process.host.run(from).is_some_and(has_plan) {
-            return;
-        }
-        let steps = process.host.run(from).map(|(run, _)| run.state().steps.clone());
-        let steps = (0..).zip(steps.unwrap_or_default());
-        let completed = steps
-            .filter(|(_, step)| step.stage() == StepStage::Completed)
-            .map(|(place, _)| place)
-            .collect();
-        let fork = Fork {
-            run: NewFork {
-                run_id,
-                ended: None,
-                from,
-                spec,
-                keep: Keep::Completed,
-                edited: None,
-            },
-            request: None,
-        };
-        if process.host.fork(fork, now).is_ok() {
-            let (run, from) = (*run_id.as_bytes(), *from.as_bytes());
-            process.tell(Told::Forked { run, from, completed });
-            self.count("forks");
-        }
     }
 
     /// Somebody gives a run a file, now and then one that it has or one that is none.

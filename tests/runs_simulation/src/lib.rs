@@ -8,6 +8,7 @@ mod callers;
 mod contract;
 mod dice;
 mod disk;
+mod forks;
 mod models;
 mod plans;
 mod port;

@@ -4,7 +4,7 @@
 
 use crate::dice::Dice;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, items, value_of};
 use serde_json::{Value, json};
 
 /// The saved plan that children run.
@@ -199,6 +199,27 @@ fn arguments(dice: &mut Dice, before: &[String], number: Option<&str>) -> Value 
         _ => {}
     }
     arguments
+}
+
+/// A document with another step under a key that it has, and with one step more.
+pub(crate) fn edited(document: &Opaque, changed: Option<(String, Opaque)>, more: &Opaque) -> Opaque {
+    let other = |step: &[u8]| {
+        let (key, other) = changed.as_ref()?;
+        (value_of(step, "key") == Some(ValueView::Text(key))).then_some(other)
+    };
+    let fields = document.entries().map(|field| field.expect("it was read before"));
+    let all = fields.fold(StructBuilder::new(), |builder, (name, field)| match field {
+        ValueView::List(steps) if name == "steps" => {
+            let steps = items(steps).map(|step| step.expect("it was read before"));
+            let steps = steps.fold(ListBuilder::new(), |list, step| match step {
+                ValueView::Struct(step) => list.object(other(step).map_or(step, |other| other.as_encoded())),
+                step => list.value(step),
+            });
+            builder.list("steps", steps.object(more.as_encoded()))
+        }
+        field => builder.value(name, field),
+    });
+    all.build()
 }
 
 /// A JSON object as an encoded one.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use escapement_engine::{Ended, Refusal, Reply};
 use escapement_model::opaque::ValueView;
 use escapement_model::{ExecutionId, Opaque, RunId};
+use escapement_run::budget::Budget;
 use escapement_run::journal::{Entry, Event};
 use escapement_run::outcome::{AttemptOutcome, classify, encoded};
 use escapement_run::spec::Spec;
@@ -66,10 +67,11 @@ impl World {
                 run_id: child,
                 input,
                 plan_id,
+                budget,
                 ..
             } => {
                 assert_eq!(plan_id.as_deref(), Some(CHILD_PLAN), "the only saved plan");
-                self.start_child(run_id, child, input);
+                self.start_child(run_id, child, input, budget);
             }
             Effect::CancelChild { run_id: child } => {
                 let reason = "parent".to_owned();
@@ -78,9 +80,10 @@ impl World {
         }
     }
 
-    fn start_child(&mut self, parent: RunId, child: RunId, input: Opaque) {
+    fn start_child(&mut self, parent: RunId, child: RunId, input: Opaque, budget: Option<Budget>) {
         let spec = Spec {
             input,
+            budget,
             parent_run_id: Bytes::copy_from_slice(parent.as_bytes()),
             depth: 1,
             ..specs::child(&mut self.child_dice)
@@ -136,6 +139,7 @@ impl World {
         let ended = Input::ChildEnded {
             run_id: child,
             result,
+            used: last.spent,
         };
         self.deliver(parent, ended);
     }

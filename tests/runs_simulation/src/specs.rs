@@ -119,7 +119,10 @@ fn limits(dice: &mut Dice, preset: Preset) -> Limits {
         watchdog_ms: if dice.percent(80) { 0 } else { 60_000 },
         revision_ms: 0,
         run_ms: dice.between(60_000, 900_000),
-        lifetime_ms: dice.between(600_000, 1_800_000),
+        lifetime_ms: match dice.percent(15) {
+            true => dice.between(10_000, 60_000),
+            false => dice.between(600_000, 1_800_000),
+        },
         pause_ms: dice.between(20_000, 300_000),
         question_ms: dice.between(10_000, 120_000),
         approval_ms: dice.between(10_000, 120_000),

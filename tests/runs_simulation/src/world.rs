@@ -316,6 +316,10 @@ impl World {
             .filter(|run| self.judge.has_ended(run))
             .collect();
         process.show(&mut self.judge);
+        // The clock of the processes is the world's, unless somebody sets it.
+        if !self.jumps {
+            self.judge.clock(self.now_ms, PATIENCE_MS);
+        }
         process.check_timer(&mut self.judge);
         self.effects_leave();
         let newly = self
@@ -466,6 +470,8 @@ impl World {
 
 /// Where time begins.
 pub(crate) const START_UNIX_MS: i64 = 1_763_700_000_000;
+/// A process is away for 3 s at most, and its commits take less than 1 s.
+const PATIENCE_MS: u64 = 10_000;
 /// Rounds at one instant after which something goes in circles.
 const ROUNDS_MAX: usize = 10_000;
 /// Events that a failure can show.

@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 42] = [
+const FLOORS: [(&str, u64); 45] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("attempts", 1_300),
@@ -20,7 +20,9 @@ const FLOORS: [(&str, u64); 42] = [
     ("boots of the contract", 350),
     ("boots of the runs", 390),
     ("children made", 110),
+    ("children within a budget", 10),
     ("ends", 590),
+    ("deeds within a budget", 300),
     ("entries", 15_000),
     ("executions that ended", 1_300),
     ("fault: answer lost", 60),
@@ -33,7 +35,8 @@ const FLOORS: [(&str, u64); 42] = [
     ("fault: submission lost", 70),
     ("fault: worker crash", 89),
     ("fallbacks that are called", 70),
-    ("forks", 75),
+    ("forks", 30),
+    ("forks with another plan", 30),
     ("generations", 240),
     ("generations within a budget", 130),
     ("outcomes", 1_200),

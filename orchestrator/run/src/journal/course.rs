@@ -1,7 +1,8 @@
 //! Restarts, checkpoints and ways back of a run, as the journal has them.
 
-use super::Stored;
+use super::{Failure, Stored, UnitRef, Usage};
 use alloc::string::String;
+use bytes::Bytes;
 use prost::Message;
 
 /// What a restart found.
@@ -53,4 +54,38 @@ pub struct RunRolledBack {
     /// True if a rewind sets back those that depend on that step, false if all later ones.
     #[prost(bool, tag = "4")]
     pub dependents: bool,
+}
+
+/// The run of a `sub_plan`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ChildRunStarted {
+    /// Whose it is.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// The run, 16 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub run_id: Bytes,
+    /// Its input: an encoded object.
+    #[prost(message, required, tag = "3")]
+    pub input: Stored,
+    /// What it may spend, which counts as used while it lives; absent if there is no budget.
+    #[prost(message, optional, tag = "4")]
+    pub reserved: Option<Usage>,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, Message)]
+pub struct ChildRunEnded {
+    /// Whose it was.
+    #[prost(message, required, tag = "1")]
+    pub unit: UnitRef,
+    /// The output of a completed one: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "2")]
+    pub output: Option<Stored>,
+    /// What went wrong with any other.
+    #[prost(message, optional, tag = "3")]
+    pub error: Option<Failure>,
+    /// What it used of what it might spend; absent if it might spend nothing or nobody knows.
+    #[prost(message, optional, tag = "4")]
+    pub usage: Option<Usage>,
 }

@@ -358,8 +358,10 @@ impl RunState {
                 unit.attempts += 1;
                 unit.child = started.run_id.clone();
                 unit.child_input = Some(started.input.clone());
+                self.give_to_child(started);
             }
             Event::ChildRunEnded(ended) => {
+                self.settle_child(ended);
                 let unit = self.unit_mut(ended.unit);
                 unit.child = Bytes::new();
                 unit.child_input = None;

@@ -2,7 +2,9 @@
 
 use super::{RunState, UnitStage};
 use crate::budget::BudgetKind;
-use crate::journal::{Event, InputRequest, OutcomeClass, ToolCalled, ToolOutput, Usage};
+use crate::journal::{
+    ChildRunEnded, ChildRunStarted, Event, InputRequest, OutcomeClass, ToolCalled, ToolOutput, Usage,
+};
 
 impl RunState {
     pub(super) fn apply_to_budget(&mut self, event: &Event) {
@@ -31,6 +33,26 @@ impl RunState {
             _ => called.reservation(),
         });
         self.usage = Some(self.used().minus(&called.reservation()).plus(&used));
+    }
+
+    // RUN-13.11
+    /// A child run is started: what it may spend counts as used.
+    pub(super) fn give_to_child(&mut self, started: &ChildRunStarted) {
+        let Some(reserved) = started.reserved else {
+            return;
+        };
+        self.unit_mut(started.unit).child_reserved = Some(reserved);
+        self.usage = Some(self.used().plus(&reserved));
+    }
+
+    // RUN-13.11
+    /// A child run ended: what it used takes the place of what it might spend.
+    pub(super) fn settle_child(&mut self, ended: &ChildRunEnded) {
+        let Some(reserved) = self.unit_mut(ended.unit).child_reserved.take() else {
+            return;
+        };
+        let used = ended.usage.unwrap_or(reserved);
+        self.usage = Some(self.used().minus(&reserved).plus(&used));
     }
 
     // RUN-13.9

@@ -48,7 +48,20 @@ impl RunState {
         let mut live = running
             .flat_map(StepState::all_units)
             .filter_map(|(_, unit)| unit.live.as_ref());
-        live.any(|live| live.reservation().of(kind) > 0)
+        live.any(|live| live.reservation().of(kind) > 0) || self.given_to_children().of(kind) > 0
+    }
+
+    // RUN-13.11
+    /// What child runs that live may spend.
+    fn given_to_children(&self) -> Usage {
+        let running = self
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running);
+        let given = running
+            .flat_map(|step| &step.units)
+            .filter_map(|unit| unit.child_reserved);
+        given.fold(Usage::default(), |all, one| all.plus(&one))
     }
 }
 
@@ -77,6 +90,7 @@ impl Turn<'_> {
 
     fn reserved_by_model(&self, rendered: &Rendered) -> Usage {
         match &self.state.spec.budget {
+            Some(_) if planted::is_on(Bug::RunReservationSmall) => Budget::default().reserved("", 0),
             Some(budget) => budget.reserved(model_of(rendered.payload.as_encoded()), rendered.payload.len()),
             None => Budget::default().reserved("", 0),
         }
@@ -97,7 +111,12 @@ impl Turn<'_> {
             tool_calls: 1,
             ..Usage::default()
         });
-        match self.enough(&needed) {
+        self.has_budget_for(unit, &needed)
+    }
+
+    /// True if so much may be used now. If not, the unit waits, asks for more, or fails.
+    pub(super) fn has_budget_for(&mut self, unit: UnitRef, needed: &Usage) -> bool {
+        match self.enough(needed) {
             Enough::Yes => true,
             Enough::Perhaps(kind) => {
                 self.await_budget(unit, kind);
@@ -238,6 +257,64 @@ impl Turn<'_> {
         })
     }
 
+    // RUN-13.11
+    /// One of each part that has a limit: a child run is not started for less.
+    pub(super) fn needed_by_child(&self) -> Usage {
+        self.of_limited_parts(|limit, _| limit.min(1))
+    }
+
+    // RUN-13.11
+    /// What a child run that starts now may spend: all that is left of each part that has a limit.
+    pub(super) fn left_for_child(&self) -> Option<Usage> {
+        self.state.spec.budget.as_ref()?;
+        Some(self.of_limited_parts(u64::saturating_sub))
+    }
+
+    /// What follows from the limit and from what is used, for each part that has a limit.
+    fn of_limited_parts(&self, amount: fn(u64, u64) -> u64) -> Usage {
+        let used = self.state.used();
+        let part = |kind| match self.state.budget_limit(kind) {
+            Some(limit) => amount(limit, used.of(kind)),
+            None => 0,
+        };
+        Usage {
+            llm_calls: part(BudgetKind::LlmCalls),
+            tool_calls: part(BudgetKind::ToolCalls),
+            total_tokens: part(BudgetKind::Tokens),
+            cost_micros: part(BudgetKind::Cost),
+            ..Usage::default()
+        }
+    }
+
+    // RUN-13.11
+    /// The budget of the child run of a unit.
+    pub(super) fn budget_of_child(&self, unit: UnitRef) -> Option<Budget> {
+        if planted::is_on(Bug::RunChildUnbudgeted) {
+            return None;
+        }
+        let reserved = self.unit(unit).child_reserved?;
+        let budget = self.state.spec.budget.as_ref()?;
+        Some(budget.of_child(&reserved))
+    }
+
+    // RUN-13.11
+    /// What is written down of what a child run used.
+    pub(super) fn settled_by_child(&self, unit: UnitRef, used: Option<Usage>) -> Option<Usage> {
+        self.unit(unit).child_reserved?;
+        match planted::is_on(Bug::RunChildFree) {
+            true => Some(Usage::default()),
+            false => used,
+        }
+    }
+
+    // RUN-13.11
+    /// What the entry of the end of a child run says that it used.
+    pub(super) fn spent_with(&self, event: &Event) -> Option<Usage> {
+        let spec = &self.state.spec;
+        let is_told = event.is_end() && !spec.parent_run_id.is_empty() && spec.budget.is_some();
+        is_told.then(|| self.state.used())
+    }
+
     // RUN-13.10
     /// Warns once of each limit that is nearly reached.
     pub(super) fn warn_of_budget(&mut self) {
@@ -248,7 +325,9 @@ impl Turn<'_> {
             let Some(limit) = self.state.budget_limit(kind) else {
                 continue;
             };
-            let used = self.state.used().of(kind);
+            // RUN-13.11: what a child may spend, it has not used yet.
+            let given = self.state.given_to_children().of(kind);
+            let used = self.state.used().of(kind).saturating_sub(given);
             let is_near = u128::from(used) * 100 >= u128::from(limit) * u128::from(percent);
             if is_near && self.state.budget_warned & (1 << kind.place()) == 0 {
                 let kind = kind.into();

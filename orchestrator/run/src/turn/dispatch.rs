@@ -286,15 +286,14 @@ impl Turn<'_> {
         if !due {
             return;
         }
-        // RUN-13.11
-        if self.state.spec.budget.is_some() {
-            let message = "a run with a budget starts no child run, which would spend without it";
-            return self.unit_fails(unit, "BUDGET_EXHAUSTED", message);
-        }
         let input = match self.render_object(unit, &sub_plan.input) {
             Ok(input) => input,
             Err((code, message)) => return self.unit_fails(unit, code, &message),
         };
+        // RUN-13.11
+        if !self.has_budget_for(unit, &self.needed_by_child()) {
+            return;
+        }
         // RUN-7.4
         if self.remaining_ms() < DISPATCH_MS_MIN {
             return self.outer_limit_is_over();
@@ -302,7 +301,7 @@ impl Turn<'_> {
         let attempts = if planted::is_on(Bug::RunChildReused) {
             0
         } else {
-            state.attempts
+            self.unit(unit).attempts
         };
         let run_id = self.attempt_name(unit, attempts + 1).child_run_id();
         let stored = self.store(input.as_encoded().clone());
@@ -310,6 +309,7 @@ impl Turn<'_> {
             unit,
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
             input: stored,
+            reserved: self.left_for_child(),
         }));
         self.child_effect(unit, input);
     }
@@ -325,6 +325,7 @@ impl Turn<'_> {
             plan_id: sub_plan.plan_id.clone(),
             revision_digest: sub_plan.revision_digest.clone(),
             input,
+            budget: self.budget_of_child(unit),
         });
     }
 

@@ -5,6 +5,7 @@ use super::sessions::has_patch;
 use crate::ids::RunId;
 use crate::journal::{
     ChildRunEnded, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput, UnitRef,
+    Usage,
 };
 use crate::outcome::AttemptOutcome;
 use crate::plan::Step;
@@ -207,7 +208,7 @@ impl Turn<'_> {
 
     // RUN-4.12
     /// A child run ended.
-    pub(super) fn child_ended(&mut self, run_id: RunId, result: Result<Bytes, String>) {
+    pub(super) fn child_ended(&mut self, run_id: RunId, result: Result<Bytes, String>, used: Option<Usage>) {
         let found = (0..self.n_steps()).find_map(|step| {
             let units = (0..).zip(&self.step_state(step).units);
             let mut of_child = units.filter(|(_, unit)| unit.child[..] == run_id.as_bytes()[..]);
@@ -226,7 +227,9 @@ impl Turn<'_> {
             unit,
             output,
             error: error.clone(),
+            usage: self.settled_by_child(unit, used),
         }));
+        self.warn_of_budget();
         match error {
             _ if !step_runs => {}
             None => {

@@ -40,8 +40,12 @@ impl RunState {
             return None;
         }
         let limits = &self.spec.limits;
+        let begins_at = match planted::is_on(Bug::RunLifeAnew) {
+            true => self.updated_at,
+            false => self.created_at,
+        };
         let mut earliest = (
-            self.created_at.saturating_add(signed(limits.lifetime_ms)),
+            begins_at.saturating_add(signed(limits.lifetime_ms)),
             Due::Limit(LimitOrder::Lifetime),
         );
         let mut consider = |at: i64, due: Due| {

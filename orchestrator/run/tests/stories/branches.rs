@@ -396,6 +396,7 @@ fn a_sub_plan_is_a_child_run_with_its_input_and_output() {
     world.input(Input::ChildEnded {
         run_id,
         result: Ok(encoded(&json!("done"))),
+        used: None,
     });
     assert_eq!(world.output(), json!("done"));
 }
@@ -413,6 +414,7 @@ fn a_child_that_fails_is_tried_again_as_another_run_and_one_that_nobody_waits_fo
     world.input(Input::ChildEnded {
         run_id: first,
         result: Err("it failed".to_owned()),
+        used: None,
     });
     world.pass(1000);
     let second = child(&world);
@@ -421,6 +423,7 @@ fn a_child_that_fails_is_tried_again_as_another_run_and_one_that_nobody_waits_fo
     world.input(Input::ChildEnded {
         run_id: first,
         result: Ok(encoded(&json!(1))),
+        used: None,
     });
     assert_eq!(world.shows(), "running: sub running");
     world.input(Input::Cancel {

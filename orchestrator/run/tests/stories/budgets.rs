@@ -274,14 +274,6 @@ proptest! {
     }
 }
 
-// RUN-13.11
-#[test]
-fn a_run_with_a_budget_starts_no_child() {
-    let child = json!({"key": "s", "type": "sub_plan", "config": {"revision_digest": format!("sha256:{}", "0".repeat(64))}});
-    let world = World::with(json!([child]), with(limits()));
-    assert_eq!(world.shows(), "failed: s failed BUDGET_EXHAUSTED");
-}
-
 /// A goal, with a planner that names a model.
 fn goal(budget: Budget) -> World {
     let mut spec = Spec {

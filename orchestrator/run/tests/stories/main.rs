@@ -1,6 +1,7 @@
 //! Stories of one run: each drives the state machine by hand and looks at what it wrote down and what it wants done.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
+mod allowances;
 mod artifacts;
 mod attempts;
 mod branches;

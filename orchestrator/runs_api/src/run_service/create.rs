@@ -275,7 +275,6 @@ impl Runs {
         if let Some(violations) = out_of_size(&plan, &spec) {
             return Ok(Err(violations));
         }
-        check_budget(&spec, &plan)?;
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
         if let Some(violations) = breaks(&plan, &spec, &profiles) {
@@ -298,15 +297,6 @@ fn plan_in(format: Option<Format>, document: &Opaque) -> Result<Arc<Plan>, Viola
         None => plan::read(document),
     };
     read.and_then(expressions::checked).map(Arc::new)
-}
-
-// RUN-13.11
-fn check_budget(spec: &Spec, plan: &Plan) -> Result<(), Rejection> {
-    if spec.budget.is_some() && plan.sub_plans().next().is_some() {
-        let message = "cannot be given to a plan with sub_plan steps, whose runs would spend without it";
-        return Err(Rejection::field("budget", "INVALID_ARGUMENT", message));
-    }
-    Ok(())
 }
 
 fn create_of(

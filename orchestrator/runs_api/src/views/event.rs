@@ -2,6 +2,7 @@
 
 use super::attempts::{payload, unit_text};
 use super::input_request::{decision_word, kind_word};
+use super::spending::{spent, usage_data};
 use super::words::{class_word, count, digest_text, effect_word, limit_word, signed, skip_word, uuid_text};
 use bytes::Bytes;
 use escapement_model::hex;
@@ -10,7 +11,7 @@ use escapement_model::{Opaque, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{
     ArtifactCreated, Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled,
-    ToolOutput, ToolsAsked, UnitRef, Usage,
+    ToolOutput, ToolsAsked, UnitRef,
 };
 use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
@@ -202,10 +203,15 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
         }
         Event::ChildRunStarted(started) => {
             let data = unit(data, plan, started.unit).text("child_run_id", &uuid_text(&started.run_id));
-            stored_object(data, "input", &started.input)
+            spent(
+                stored_object(data, "input", &started.input),
+                "reserved",
+                started.reserved,
+            )
         }
         Event::ChildRunEnded(ended) => {
             let data = optional(unit(data, plan, ended.unit), "output", ended.output.as_ref());
+            let data = spent(data, "usage", ended.usage);
             ended
                 .error
                 .as_ref()
@@ -283,16 +289,6 @@ fn memoized(data: StructBuilder, memo: &StepMemoized) -> StructBuilder {
     let data = optional(data, "output", memo.output.as_ref());
     data.number("units", count(memo.units.len()).into())
         .number("as_of", memo.as_of as f64)
-}
-
-fn usage_data(usage: &Usage) -> Opaque {
-    StructBuilder::new()
-        .number("llm_calls", usage.llm_calls as f64)
-        .number("prompt_tokens", usage.prompt_tokens as f64)
-        .number("completion_tokens", usage.completion_tokens as f64)
-        .number("total_tokens", usage.total_tokens as f64)
-        .number("cost_micros", usage.cost_micros as f64)
-        .build()
 }
 
 /// The calls that a turn of a model asks for; the code of the refusal with those that are not made.

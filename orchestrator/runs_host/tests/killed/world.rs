@@ -226,6 +226,7 @@ impl World {
                         Input::ChildEnded {
                             run_id: child,
                             result: Ok(output),
+                            used: None,
                         },
                     ));
                 }

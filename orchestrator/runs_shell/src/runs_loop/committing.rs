@@ -11,7 +11,7 @@ use escapement_store::runs::{
 use tracing::{info, warn};
 
 use super::{Ending, RunsLoop, Stop, longer};
-use crate::children::parent_of;
+use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
 use crate::message::Message;
@@ -92,7 +92,8 @@ impl<S: RunStore> RunsLoop<S> {
         self.live.set_aside(run_id);
         self.follows.run_moved(run_id, write.seq_behind() - 1);
         if let Some(parent) = parent {
-            self.child_ended(parent, run_id, Err("the child run is damaged".to_owned()));
+            let why = "the child run is damaged".to_owned();
+            self.child_ended(parent, run_id, ChildEnd::unreadable(why));
         }
     }
 

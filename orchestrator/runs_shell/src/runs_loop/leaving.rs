@@ -1,7 +1,6 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
-use escapement_model::{Opaque, RunId};
-use escapement_run::spec::namespace_named;
+use escapement_model::RunId;
 use escapement_run::state::Stage;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
@@ -9,7 +8,7 @@ use escapement_runs_host::{Create, Ended, NotCreated};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
-use crate::children::{WantedPlan, child_spec, result_of, waits_for};
+use crate::children::{ChildEnd, WantedPlan, child_spec, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
@@ -30,8 +29,8 @@ impl<S: RunStore> RunsLoop<S> {
                 parent,
                 last_entry,
             } = ended;
-            let result = result_of(&last_entry, self.host.blobs());
-            self.own.push_back((parent, Input::ChildEnded { run_id, result }));
+            let end = ChildEnd::of(&last_entry, self.host.blobs());
+            self.child_ended(parent, run_id, end);
         }
     }
 
@@ -92,15 +91,16 @@ impl<S: RunStore> RunsLoop<S> {
                 plan_id,
                 revision_digest,
                 input,
+                budget,
             } => {
-                let wanted = WantedPlan {
-                    namespace: namespace_named(&run.state().spec.namespace),
-                    user_id: run.state().spec.user_id.clone(),
-                    own_actions: run.state().spec.actions().map(str::to_owned).collect(),
-                    plan_id,
-                    revision_digest,
+                let wanted = WantedPlan::of(&run.state().spec, plan_id, revision_digest);
+                let child = Child {
+                    parent: run_id,
+                    run_id: child,
+                    input,
+                    budget,
                 };
-                self.start_child(run_id, child, wanted, input);
+                self.start_child(child, wanted);
             }
             Effect::CancelChild { run_id } => self.cancel_child(run_id),
         }
@@ -140,47 +140,48 @@ impl<S: RunStore> RunsLoop<S> {
 
     // RUN-4.12
     /// Attaches to the child if it was made before; else its plan is looked for.
-    fn start_child(&mut self, parent: RunId, child: RunId, wanted: WantedPlan, input: Opaque) {
-        if self.host.runs().contains(child) {
+    fn start_child(&mut self, child: Child, wanted: WantedPlan) {
+        if self.host.runs().contains(child.run_id) {
             return;
         }
-        if let Some(result) = self.ended_before(child) {
-            self.child_ended(parent, child, result);
+        if let Some(end) = self.ended_before(child.run_id) {
+            self.child_ended(child.parent, child.run_id, end);
             return;
         }
-        let child = Child {
-            parent,
-            run_id: child,
-            input,
-        };
         self.send(Outgoing::FindPlan { wanted, child });
     }
 
     /// What a child that ended some time ago came to; `None` if there was none.
-    fn ended_before(&self, child: RunId) -> Option<Result<bytes::Bytes, String>> {
+    fn ended_before(&self, child: RunId) -> Option<ChildEnd> {
         let reader = self.host.reader();
         let read = || -> Result<_, escapement_store::StoreFault> {
             if reader.removed(child)?.is_some() {
-                return Ok(Some(Err("the child run ended and was removed".to_owned())));
+                let why = "the child run ended and was removed".to_owned();
+                return Ok(Some(ChildEnd::unreadable(why)));
             }
             let Some(summary) = reader.summary(child)? else {
                 return Ok(None);
             };
             if summary.progress.ended_at.is_none() {
-                return Ok(Some(Err("the child run is damaged".to_owned())));
+                return Ok(Some(ChildEnd::unreadable("the child run is damaged".to_owned())));
             }
             let last = reader.journal(child, summary.next_seq - 1, 1)?;
             let entry = last.and_then(|page| page.entries.into_iter().next());
             let bytes = entry.map(|entry| entry.bytes).unwrap_or_default();
-            Ok(Some(result_of(&bytes, self.host.blobs())))
+            Ok(Some(ChildEnd::of(&bytes, self.host.blobs())))
         };
-        read().unwrap_or_else(|fault| Some(Err(format!("the child run cannot be read: {fault}"))))
+        read().unwrap_or_else(|fault| {
+            let why = format!("the child run cannot be read: {fault}");
+            Some(ChildEnd::unreadable(why))
+        })
     }
 
     pub(super) fn take_returned(&mut self, returned: Returned) {
         match returned {
             Returned::Input(run_id, input) => self.input(run_id, input),
-            Returned::Plan(child, Err(why)) => self.child_ended(child.parent, child.run_id, Err(why)),
+            Returned::Plan(child, Err(why)) => {
+                self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
+            }
             Returned::Plan(child, Ok((plan, profiles))) => {
                 let now = self.clock.now();
                 let Some((parent, blobs)) = self.host.run(child.parent) else {
@@ -191,14 +192,14 @@ impl<S: RunStore> RunsLoop<S> {
                 }
                 if parent.state().spec.depth >= DEPTH_MAX {
                     let why = format!("NESTED_TOO_DEEP: runs start runs deeper than {DEPTH_MAX} levels");
-                    self.child_ended(child.parent, child.run_id, Err(why));
+                    self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
                     return;
                 }
-                let spec = child_spec(parent, child.input.clone(), now, blobs);
+                let spec = child_spec(parent, &child, now, blobs);
                 let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
                 if let Some(first) = broken.first() {
                     let why = format!("CONSTRAINT_VIOLATED: {}: {}", first.path, first.message);
-                    self.child_ended(child.parent, child.run_id, Err(why));
+                    self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
                     return;
                 }
                 let run = NewRun {
@@ -220,11 +221,11 @@ impl<S: RunStore> RunsLoop<S> {
                     }
                     Err(NotCreated::Damaged(why)) => {
                         let why = format!("the child run is damaged: {why}");
-                        self.child_ended(child.parent, child.run_id, Err(why));
+                        self.child_ended(child.parent, child.run_id, ChildEnd::unreadable(why));
                     }
                     Err(NotCreated::Exists(..)) => {
-                        if let Some(result) = self.ended_before(child.run_id) {
-                            self.child_ended(child.parent, child.run_id, result);
+                        if let Some(end) = self.ended_before(child.run_id) {
+                            self.child_ended(child.parent, child.run_id, end);
                         }
                     }
                 }
@@ -232,8 +233,8 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    pub(super) fn child_ended(&mut self, parent: RunId, run_id: RunId, result: Result<bytes::Bytes, String>) {
-        self.own.push_back((parent, Input::ChildEnded { run_id, result }));
+    pub(super) fn child_ended(&mut self, parent: RunId, run_id: RunId, end: ChildEnd) {
+        self.own.push_back((parent, end.of_child(run_id)));
     }
 
     fn send(&self, outgoing: Outgoing) {

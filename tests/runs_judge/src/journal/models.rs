@@ -17,6 +17,8 @@ pub(crate) struct Budget {
     pub(crate) prices: Vec<(String, u64, u64)>,
     /// Of an answer.
     pub(crate) answer_tokens: u64,
+    /// True if people are asked for more.
+    pub(crate) asks: bool,
 }
 
 /// A call of a tool that a model asks for.
@@ -90,6 +92,7 @@ pub(super) fn budget(spec: &Message<'_>) -> Result<Option<Budget>, String> {
         prices: budget.all(5).map(price).collect::<Result<_, String>>()?,
         limits: [limit(1), limit(2), limit(3), limit(4)],
         answer_tokens: budget.number(8),
+        asks: budget.number(7) == 0,
     }))
 }
 

@@ -189,6 +189,12 @@ impl Book {
 
     pub(super) fn take(&mut self, entry: Entry, desk: &mut Desk<'_>) {
         self.check_pause(&entry.event, desk);
+        if matches!(
+            entry.event,
+            Event::Completed | Event::Failed { .. } | Event::Cancelled
+        ) {
+            self.tells_what_it_spent(entry.spent, desk);
+        }
         match entry.event {
             Event::Created {
                 run,
@@ -204,6 +210,7 @@ impl Book {
                 self.spec = *spec;
                 self.input = desk.object(&input);
                 self.environment = desk.object(&environment);
+                self.check_allowance(desk);
             }
             Event::Planned {
                 digest,

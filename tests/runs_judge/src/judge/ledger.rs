@@ -2,7 +2,7 @@
 
 use super::{Finding, Judge};
 use crate::canonical::uuid;
-use crate::journal::{Called, Unit};
+use crate::journal::{Called, Unit, Usage};
 use crate::wire::{Message, Value};
 
 /// An execution that a journal intends.
@@ -12,6 +12,9 @@ pub(super) struct Execution {
     pub(super) unit: Unit,
     pub(super) attempt: u32,
     action: String,
+    /// What the journal says that it may use, and the model that it asks.
+    pub(super) may_use: Usage,
+    pub(super) model: String,
     request: Vec<u8>,
     /// Since the process started that sends.
     pub(super) n_submitted_in_boot: u32,
@@ -31,6 +34,8 @@ impl Execution {
             unit,
             attempt: called.attempt,
             action: called.action.clone(),
+            may_use: called.reserved.unwrap_or([0, 1, 0, 0]),
+            model: called.model.clone(),
             request,
             n_submitted_in_boot: 0,
             n_began: 0,
@@ -83,7 +88,9 @@ impl Judge {
         };
         known.n_began += 1;
         let (run, unit, again) = (known.run, known.unit, known.n_began > 1);
+        let [asks_model, calls_tool, ..] = known.may_use;
         let same = is_what_was_sent(&known.request, payload, environment);
+        self.spends_really(run, [asks_model, calls_tool, 0, 0]);
         let is_model = self
             .runs
             .get(&run)
@@ -129,8 +136,13 @@ impl Judge {
     /// A handler has a result: an encoded object.
     pub fn reported(&mut self, execution: [u8; 16], output: &[u8]) {
         let output = Value::of_object(output).ok();
-        if let Some(known) = self.executions.get_mut(&execution) {
-            known.reported = output;
+        let Some(known) = self.executions.get_mut(&execution) else {
+            return;
+        };
+        let is_first = known.reported.is_none();
+        known.reported.clone_from(&output);
+        if let Some(output) = output.filter(|_| is_first) {
+            self.tells_usage(execution, &output);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::wire::Value;
 /// What was spent of a budget, and what people gave in addition.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
-    /// Used; of attempts that live, reserved.
-    used: Usage,
+    /// Used; of attempts and children that live, reserved.
+    pub(super) used: Usage,
     pub(super) extensions: [u64; KINDS],
 }
 
@@ -110,7 +110,7 @@ impl Book {
 }
 
 /// The tokens that an output says: of the prompt, of the answer, and those beyond both.
-fn tokens(output: &Value) -> Option<[u64; 3]> {
+pub(super) fn tokens(output: &Value) -> Option<[u64; 3]> {
     let usage = output.field("usage")?;
     let count = |name| match usage.field(name) {
         Some(Value::Number(bits)) => Some(f64::from_bits(*bits).min(TOKENS_MAX) as u64),
@@ -125,7 +125,7 @@ fn tokens(output: &Value) -> Option<[u64; 3]> {
 }
 
 /// Millionths for so many tokens of a model; tokens of which nobody knows what they are cost as much as the dearer ones.
-fn cost(budget: &Budget, model: &str, [prompt, completion, other]: [u64; 3]) -> u64 {
+pub(super) fn cost(budget: &Budget, model: &str, [prompt, completion, other]: [u64; 3]) -> u64 {
     let of = |name: &str| budget.prices.iter().find(|(model, ..)| model == name);
     let Some((_, of_prompts, of_answers)) = of(model).or_else(|| of("")) else {
         return 0;

@@ -260,11 +260,9 @@ pub(super) fn output_of(step: &Step) -> Option<Value> {
     }
     match step.kind.as_str() {
         "parallel" | "loop" => {
-            let n_units = step
-                .units
-                .range(..RANGE)
-                .next_back()
-                .map_or(0, |(last, _)| last + 1);
+            // One of which nothing but a safety check was sent is there, too.
+            let begun = step.units.range(..2 * RANGE).map(|(index, _)| index % RANGE);
+            let n_units = begun.max().map_or(0, |last| last + 1);
             let of = |index| step.units.get(&index).and_then(|unit| unit.output.clone());
             let items = (0..n_units).map(|index| of(index).unwrap_or(Value::Null));
             Some(Value::List(items.collect()))

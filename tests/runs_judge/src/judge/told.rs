@@ -31,6 +31,8 @@ pub enum Told {
         from: [u8; 16],
         /// Steps of the other one that had completed, by their places.
         completed: Vec<u32>,
+        /// Steps of the plan that was asked for.
+        n_steps: u32,
     },
 }
 
@@ -74,7 +76,14 @@ impl Judge {
         let finding = match told {
             Told::Created { key, run } => self.told_created(key, run),
             Told::Done { run, since, what } => self.told_done(run, since, &what),
-            Told::Forked { run, from, completed } => self.told_forked(run, from, &completed),
+            Told::Forked {
+                run,
+                from,
+                completed,
+                n_steps,
+            } => self
+                .told_forked(run, from, &completed)
+                .or_else(|| self.told_plan(run, n_steps)),
         };
         *self.counts.entry("acknowledgements").or_default() += 1;
         self.findings.extend(finding);
@@ -146,6 +155,21 @@ impl Judge {
             .is_some_and(|step| step.kind == "llm_decision");
         let text = format!("run {} does not keep step {lost} of {}", uuid(&run), uuid(&from));
         found(if asks_model { "RI5" } else { "RI4" }, text)
+    }
+}
+
+impl Judge {
+    // RI1
+    /// A fork has the plan that was asked for.
+    fn told_plan(&self, run: [u8; 16], wanted: u32) -> Option<Finding> {
+        let entries = self.runs.get(&run)?.entries().iter();
+        let mut planned = entries.filter_map(|bytes| match journal::read(bytes).ok()?.event {
+            Event::Planned { n_steps, .. } => Some(n_steps),
+            _ => None,
+        });
+        let n_steps = planned.next().filter(|n_steps| *n_steps != wanted)?;
+        let text = format!("run {} has {n_steps} steps of the {wanted} asked for", uuid(&run));
+        found("RI1", text)
     }
 }
 

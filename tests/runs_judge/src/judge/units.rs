@@ -53,15 +53,20 @@ impl Book {
                     it.retry_at = None;
                 }
             }
-            Event::ChildStarted { unit, run } => self.child_started(unit, run, desk),
-            Event::ChildEnded { unit, output } => {
+            Event::ChildStarted { unit, run, reserved } => {
+                self.gives(unit, &run, reserved, desk);
+                self.child_started(unit, run, desk);
+            }
+            Event::ChildEnded { unit, output, usage } => {
                 let output = output.map(|output| desk.value(&output));
                 if let Some(it) = self.in_epoch(unit, desk) {
-                    if it.child.take().is_none() {
-                        desk.finds("RI3", &format!("a child of {unit:?} ends that does not live"));
-                    }
+                    let child = it.child.take();
                     it.completed = output.is_some();
                     it.output = output;
+                    match child {
+                        Some(child) => self.takes_back(unit, &child, usage, desk),
+                        None => desk.finds("RI3", &format!("a child of {unit:?} ends that does not live")),
+                    }
                 }
             }
             _ => unreachable!("{event:?} is not about a unit"),

@@ -1,0 +1,61 @@
+//! What a run is made from, read from the bytes of its first entry.
+
+use super::models::{self, Budget};
+use crate::wire::Message;
+
+/// What the run is made from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spec {
+    pub(crate) run_ms: u64,
+    pub(crate) lifetime_ms: u64,
+    pub(crate) pause_ms: u64,
+    pub(crate) max_retries: u32,
+    pub(crate) four_eyes: bool,
+    pub(crate) approvers: Vec<String>,
+    pub(crate) quorum: u32,
+    /// The word for failed dependencies; 2 is the text of the failure.
+    pub(crate) on_dependency_failure: u32,
+    pub(crate) autonomy: u32,
+    pub(crate) user: String,
+    pub(crate) llm_action: String,
+    /// Empty if calls are not checked.
+    pub(crate) safety_action: String,
+    /// Empty if it is the run's own.
+    pub(crate) session_id: String,
+    pub(crate) max_turns: u32,
+    pub(crate) max_generations: u32,
+    pub(crate) max_substitutions: u32,
+    pub(crate) budget: Option<Budget>,
+    /// Milliseconds of a generation, if the run has a planner.
+    pub(crate) generation_ms: u64,
+    /// The run that waits for it; empty if there is none.
+    pub(crate) parent: Vec<u8>,
+}
+
+pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
+    let (limits, policy) = (body.message(3)?, body.message(4)?);
+    Ok(Spec {
+        run_ms: limits.number(6),
+        lifetime_ms: limits.number(7),
+        pause_ms: limits.number(8),
+        max_retries: limits.small(11),
+        on_dependency_failure: policy.small(4),
+        four_eyes: policy.number(6) != 0,
+        approvers: policy.texts(7),
+        quorum: policy.small(8),
+        autonomy: body.small(5),
+        user: body.text(6),
+        llm_action: body.text(9),
+        parent: body.bytes(11).to_vec(),
+        safety_action: body.text(17),
+        session_id: body.text(27),
+        max_turns: limits.small(18),
+        max_generations: limits.small(19),
+        max_substitutions: limits.small(20),
+        budget: models::budget(body)?,
+        generation_ms: match body.has(18) {
+            true => body.message(18)?.number(6),
+            false => 0,
+        },
+    })
+}
