@@ -52,6 +52,8 @@ pub(crate) struct Turn<'a> {
     commit: Commit,
     /// The plan of the revision that this turn made. Nothing further is decided by the one before.
     revised: Option<Arc<Plan>>,
+    /// A unit that nothing happened to yet.
+    new_unit: UnitState,
 }
 
 impl<'a> Turn<'a> {
@@ -63,6 +65,7 @@ impl<'a> Turn<'a> {
             blobs,
             commit: Commit::default(),
             revised: None,
+            new_unit: UnitState::default(),
         }
     }
 
@@ -201,9 +204,8 @@ impl<'a> Turn<'a> {
     }
 
     /// The unit; one that nothing happened to yet is as new.
-    fn unit(&self, unit: UnitRef) -> UnitState {
-        let known = self.step_state(unit.step).unit(unit);
-        known.cloned().unwrap_or_default()
+    fn unit(&self, unit: UnitRef) -> &UnitState {
+        self.step_state(unit.step).unit(unit).unwrap_or(&self.new_unit)
     }
 
     fn attempt_name(&self, unit: UnitRef, attempt: u32) -> AttemptName<'a> {

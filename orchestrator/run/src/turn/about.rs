@@ -42,7 +42,7 @@ impl Turn<'_> {
         if let StepKind::Loop(_) = &self.plan.steps[pending.step as usize].kind {
             let unit = self.unit_ref(pending.step, pending.index);
             bindings = bindings.number("iteration", f64::from(pending.index));
-            if let Some(output) = self.unit_output(&self.unit(unit)) {
+            if let Some(output) = self.unit_output(self.unit(unit)) {
                 bindings = bindings.value("last", view(&output)?);
             }
         }

@@ -60,7 +60,7 @@ impl Turn<'_> {
 
     /// Dispatches the units of running steps that are ready.
     fn dispatch_ready(&mut self) {
-        for step in 0..self.n_steps() {
+        for step in self.first_unsettled()..self.n_steps() {
             if self.step_state(step).stage() == StepStage::Running {
                 self.dispatch_units(step);
             }
@@ -73,7 +73,7 @@ impl Turn<'_> {
     fn look_at_pending(&mut self) {
         // Counted once, and again after each start: a look at a plan with many steps costs its steps, not their square.
         let mut under_way = self.under_way();
-        for step in 0..self.n_steps() {
+        for step in self.first_unsettled()..self.n_steps() {
             let stage = self.step_state(step).stage();
             if stage == StepStage::Pending {
                 match self.turned(step) {
@@ -234,6 +234,16 @@ impl Turn<'_> {
     /// How references to a step that did not complete are rendered in this one.
     pub(super) fn renders_synthetic(&self, spec: &Step) -> bool {
         self.on_dependency_failure(spec, false) == OnDependencyFailure::Synthetic
+    }
+
+    /// The first step that has a turn to come, or behind the last one.
+    fn first_unsettled(&self) -> u32 {
+        let n_settled = self
+            .state
+            .steps
+            .iter()
+            .take_while(|step| step.stage().is_settled());
+        u32::try_from(n_settled.count()).expect("a plan has at most 1024 steps")
     }
 
     pub(super) fn n_steps(&self) -> u32 {

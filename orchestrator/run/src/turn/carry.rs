@@ -83,7 +83,7 @@ impl Turn<'_> {
                 .collect();
             for index in indices {
                 let unit = self.unit_ref(step, index);
-                let state = self.unit(unit);
+                let state = self.unit(unit).clone();
                 let Some(output) = state
                     .output
                     .filter(|_| state.stage == i32::from(UnitStage::Completed))

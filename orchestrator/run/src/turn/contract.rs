@@ -31,7 +31,8 @@ impl Turn<'_> {
             StepKind::LlmDecision(_) if unit.as_tool_call().is_some() => self
                 .unit(unit)
                 .asked
-                .map_or_else(String::new, |asked| asked.action),
+                .as_ref()
+                .map_or_else(String::new, |asked| asked.action.clone()),
             StepKind::LlmDecision(_) => self.state.spec.llm_action.clone(),
             StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => String::new(),
         }
@@ -41,10 +42,10 @@ impl Turn<'_> {
     /// What the unit would do now.
     pub(super) fn render_call(&self, unit: UnitRef) -> Result<Rendered, RenderFailure> {
         let action = self.action_of(unit);
-        if let Some(edited) = self.unit(unit).edited {
+        if let Some(edited) = &self.unit(unit).edited {
             return Ok(Rendered {
                 action,
-                payload: Opaque::from_encoded(self.load(&edited)),
+                payload: Opaque::from_encoded(self.load(edited)),
             });
         }
         let render = |call: &Call| self.render_object(unit, &call.tool_args);
@@ -132,12 +133,12 @@ impl Turn<'_> {
     // RUN-6.7
     /// The id of the approval that the handler asked for.
     fn approval_text(&self, unit: UnitRef) -> Option<String> {
-        let approval = self.unit(unit).approval;
+        let approval = &self.unit(unit).approval;
         let request = self
             .state
             .requests
             .iter()
-            .find(|request| request.id == approval)?;
+            .find(|request| request.id == *approval)?;
         let for_handler = request.error.is_some()
             && request.kind() == RequestKind::Approval
             && request.state() == RequestState::Answered;

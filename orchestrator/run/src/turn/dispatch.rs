@@ -119,15 +119,16 @@ impl Turn<'_> {
             unreachable!("only loops have iterations")
         };
         let state = self.unit(unit);
+        let (error, goes_on) = (state.error.clone(), state.goes_on);
         if unit.index + 1 >= self.iterations_max(unit.step) {
             self.complete_step(unit.step, None, "");
             return;
         }
-        if let Some(error) = state.error.filter(|_| state.goes_on.is_none()) {
+        if let Some(error) = error.filter(|_| goes_on.is_none()) {
             self.fail_step(unit.step, error);
             return;
         }
-        match (&spec.loop_condition, state.goes_on) {
+        match (&spec.loop_condition, goes_on) {
             (None, _) | (Some(_), Some(true)) => {}
             (Some(_), Some(false)) => self.complete_step(unit.step, None, ""),
             // RUN-5.6, RUN-8.1: nothing is asked outside while nothing new is intended.
@@ -246,7 +247,7 @@ impl Turn<'_> {
     // RUN-4.2
     fn send(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
         let state = self.unit(unit);
-        let attempt = state.attempts + 1;
+        let (attempt, approval) = (state.attempts + 1, state.approval.clone());
         let profile = self.profile(&rendered.action);
         let limit_ms = attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits);
         let skill = profile.skill();
@@ -262,7 +263,7 @@ impl Turn<'_> {
             subject_digest: Bytes::copy_from_slice(subject),
             effect: profile.effect,
             attempt_ms,
-            approval: state.approval,
+            approval,
             reserved: self.reserved(rendered),
             model: self.model_asked(rendered),
             result_key: match self.may_be_revised() {
@@ -281,6 +282,7 @@ impl Turn<'_> {
     // RUN-4.12
     fn start_child_if_ready(&mut self, unit: UnitRef, sub_plan: &SubPlan) {
         let state = self.unit(unit);
+        let attempts = state.attempts;
         let due = state.stage() == UnitStage::Ready
             || (state.stage() == UnitStage::BackingOff && state.retry_at <= self.now);
         if !due {
@@ -301,7 +303,7 @@ impl Turn<'_> {
         let attempts = if planted::is_on(Bug::RunChildReused) {
             0
         } else {
-            self.unit(unit).attempts
+            attempts
         };
         let run_id = self.attempt_name(unit, attempts + 1).child_run_id();
         let stored = self.store(input.as_encoded().clone());
@@ -351,7 +353,7 @@ impl Turn<'_> {
             let units = self.step_state(step).all_units();
             let units: Vec<UnitRef> = units.map(|(index, _)| self.unit_ref(step, index)).collect();
             for unit in units {
-                let state = self.unit(unit);
+                let state = self.unit(unit).clone();
                 if let Some(live) = &state.live {
                     let seen = self.profile(&live.action).seen;
                     let request = match planted::is_on(Bug::RunRequestRebuilt) {

@@ -29,8 +29,9 @@ impl Turn<'_> {
             return self.dispatch_if_ready(last);
         }
         let is_open = |call: &UnitState| !matches!(call.stage(), UnitStage::Completed | UnitStage::Failed);
-        match (0..).zip(&state.calls).find(|(_, call)| is_open(call)) {
-            Some((n, _)) => self.dispatch_if_ready(last.tool_call(n)),
+        let open = (0..).zip(&state.calls).find(|(_, call)| is_open(call));
+        match open.map(|(n, _)| n) {
+            Some(n) => self.dispatch_if_ready(last.tool_call(n)),
             None => self.dispatch_if_ready(self.unit_ref(step, n_turns)),
         }
     }
@@ -219,7 +220,8 @@ impl Turn<'_> {
 
     /// What the model answered in a turn; nothing if it did not.
     pub(super) fn answer_of(&self, turn: UnitRef) -> Answer {
-        let output = self.unit(turn).output.map(|output| self.load(&output));
+        let output = self.unit(turn).output.as_ref();
+        let output = output.map(|output| self.load(output));
         output.map_or_else(Answer::default, |output| Answer::of(&output))
     }
 

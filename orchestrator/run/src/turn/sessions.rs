@@ -132,7 +132,7 @@ impl Turn<'_> {
     // RUN-14.5, RUN-14.6
     /// A unit fails for good: if that is for its last attempt, its skill is given up in this run.
     pub(super) fn skill_gives_up(&mut self, unit: UnitRef) {
-        let state = self.unit(unit);
+        let state = self.unit(unit).clone();
         let (tried, action) = (state.attempts > 0, self.action_of(unit));
         match (state.class(), state.stage()) {
             _ if !tried || action.is_empty() => {}

@@ -187,8 +187,9 @@ impl Turn<'_> {
 
     /// What a call of a tool that a model asks for is called with.
     pub(super) fn asked_arguments(&self, unit: UnitRef) -> Opaque {
-        let arguments = self.unit(unit).asked.and_then(|asked| asked.arguments);
-        arguments.map_or_else(Opaque::default, |stored| Opaque::from_encoded(self.load(&stored)))
+        let asked = self.unit(unit).asked.as_ref();
+        let arguments = asked.and_then(|asked| asked.arguments.as_ref());
+        arguments.map_or_else(Opaque::default, |stored| Opaque::from_encoded(self.load(stored)))
     }
 }
 
