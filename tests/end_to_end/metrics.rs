@@ -182,7 +182,7 @@ async fn a_scrape_tells_what_happened() {
         ),
         (r#"escapement_attempt_duration_seconds_count{action="fail"}"#, 5.0),
         (
-            r#"escapement_attempt_duration_seconds_bucket{action="delay",le="0.025"}"#,
+            r#"escapement_attempt_duration_seconds_bucket{le="0.025",action="delay"}"#,
             0.0,
         ),
         (r#"escapement_attempt_errors_total{code="_other"}"#, 5.0),
@@ -226,7 +226,7 @@ async fn what_stands_now_is_shown_while_it_does() {
     });
     let mut world = world.await;
     let address = address(&world).await;
-    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK, "other"], 1).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK, "work.rarely"], 1).await;
     let requests: Vec<_> = (0..3).map(|_| request(plan([step(0, WORK)]))).collect();
     for request in &requests {
         world.submit(request).await;
