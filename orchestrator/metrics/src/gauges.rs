@@ -82,7 +82,7 @@ impl Metrics {
             *free_slots += u64::from(action.free_slots);
             *workers += u64::from(action.workers);
         }
-        let all: [(&Gauges, &Entry, fn([u64; 4]) -> u64); 5] = [
+        let all: [(&Gauges, &Entry, Figure); 5] = [
             (
                 &families.steps_waiting,
                 &catalogue::STEPS_WAITING,
@@ -122,6 +122,9 @@ impl Metrics {
 fn set(gauges: &Gauges, entry: &Entry, value: &'static str, figure: impl TryInto<i64>) {
     gauges.get_or_create(&entry.with([value])).set(signed(figure));
 }
+
+/// One of the figures of an action, out of all of them.
+type Figure = fn([u64; 4]) -> u64;
 
 /// An attempt that was told to stop so many milliseconds ago and is still there is stuck.
 const STUCK_MS: u64 = 10_000;

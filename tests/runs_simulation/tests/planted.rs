@@ -3,6 +3,7 @@
 //! A fault is the whole process's, so each has a process of its own: this program, with the fault in a variable. Prints which
 //! invariant found which fault, and after how many seeds. `ESCAPEMENT_PLANTED=run-gate-forgotten` plants that one alone.
 #![cfg(debug_assertions)]
+#![allow(clippy::print_stdout, reason = "the table is what somebody runs this for")]
 
 use escapement_model::planted::{Bug, plant};
 use escapement_runs_simulation::simulate;

@@ -18,16 +18,32 @@ use tracing::{error, info, warn};
 /// The ways to the writer, the loader and the sinks.
 #[derive(Debug)]
 pub(crate) struct EffectRunner {
-    pub(crate) writer: Sender<ToWriter>,
-    pub(crate) loader: Sender<Vec<ExecutionId>>,
-    pub(crate) sinks: Sinks,
+    writer: Sender<ToWriter>,
+    loader: Sender<Vec<ExecutionId>>,
+    sinks: Sinks,
     /// How many executions still run, once the drain is over.
-    pub(crate) drained: watch::Sender<Option<usize>>,
+    drained: watch::Sender<Option<usize>>,
     /// `None` if nobody looks at figures.
     pub(crate) metrics: Option<Metrics>,
 }
 
 impl EffectRunner {
+    pub(crate) fn new(
+        writer: Sender<ToWriter>,
+        loader: Sender<Vec<ExecutionId>>,
+        sinks: Sinks,
+        drained: watch::Sender<Option<usize>>,
+        metrics: Option<Metrics>,
+    ) -> Self {
+        Self {
+            writer,
+            loader,
+            sinks,
+            drained,
+            metrics,
+        }
+    }
+
     /// Carries out one thing. `host` has the ways to the workers.
     pub(crate) fn carry_out(&mut self, host: &mut Host<Channels>, output: Output<Channels>) {
         match output {

@@ -92,19 +92,13 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         inbox,
         stored: stored_rx,
         loaded: loaded_rx,
-        effects: EffectRunner {
-            writer: to_writer,
-            loader: wanted,
-            sinks,
-            drained,
-            metrics: metrics.clone(),
-        },
+        effects: EffectRunner::new(to_writer, wanted, sinks, drained, metrics.clone()),
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    if let Some(figures) = figures {
-        figures.serve(engine.clone(), config).map_err(no_thread)?;
-    }
+    figures
+        .map_or(Ok(()), |figures| figures.serve(engine.clone(), config))
+        .map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
         readers,

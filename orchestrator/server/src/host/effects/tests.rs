@@ -22,13 +22,9 @@ const SESSION: SessionKey = SessionKey(1);
 impl Desk {
     fn new() -> Self {
         let boot_id = BootId::new([1; 16]);
-        let effects = EffectRunner {
-            metrics: None,
-            writer: std::sync::mpsc::channel().0,
-            loader: std::sync::mpsc::channel().0,
-            sinks: Sinks::without_sinks(boot_id),
-            drained: watch::channel(None).0,
-        };
+        let (writer, loader) = (std::sync::mpsc::channel().0, std::sync::mpsc::channel().0);
+        let sinks = Sinks::without_sinks(boot_id);
+        let effects = EffectRunner::new(writer, loader, sinks, watch::channel(None).0, None);
         let now = Moment {
             monotonic_ms: 0,
             unix_ms: 1,
