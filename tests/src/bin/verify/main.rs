@@ -61,6 +61,9 @@ fn verify() -> std::io::Result<bool> {
     }
     let missing = tools::install(&tool_folder);
 
+    // Many tests wait for processes more than they compute.
+    let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let n_threads = (n_cores + n_cores.div_ceil(2)).to_string();
     let mut count = Count::default();
     // `--locked` wherever cargo knows it: a stale Cargo.lock is a failure and not rewritten.
     let checks = [
@@ -74,6 +77,7 @@ fn verify() -> std::io::Result<bool> {
         // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.
         Check::new("programs", "build --locked --workspace --bins --tests --quiet"),
         Check::new("tests", "test --locked --workspace --no-fail-fast")
+            .variable("RUST_TEST_THREADS", &n_threads)
             .variable("ESCAPEMENT_BINARIES", &programs)
             .variable("ESCAPEMENT_TOOLS", &tool_folder)
             .variable("ESCAPEMENT_SKIPPED_LIST", &skipped_list),
@@ -82,6 +86,7 @@ fn verify() -> std::io::Result<bool> {
             "over TLS",
             "test --locked --workspace --no-fail-fast --test hostile --test sessions",
         )
+        .variable("RUST_TEST_THREADS", &n_threads)
         .variable("ESCAPEMENT_BINARIES", &programs)
         .variable("ESCAPEMENT_OVER_TLS", "1"),
     ];
