@@ -17,7 +17,7 @@ mod text;
 pub use self::catalogue::{CATALOGUE, Entry, Kind, Label};
 pub use self::figures::Metrics;
 pub use self::gauges::{Look, Source};
-pub use self::listener::serve;
+pub use self::listener::Figures;
 
 #[cfg(test)]
 mod tests;

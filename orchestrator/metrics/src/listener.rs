@@ -11,13 +11,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 /// What the listener answers from.
 #[derive(Debug)]
@@ -28,11 +28,39 @@ struct Answers<S> {
     scraping: Mutex<()>,
 }
 
-/// Serves `/metrics`, `/livez` and `/readyz` on a thread of its own until the process ends.
-///
-/// # Errors
-/// If the operating system gives no thread or no runtime, or not this listener to it.
-pub fn serve(listener: TcpListener, metrics: Metrics, source: impl Source) -> std::io::Result<()> {
+/// Figures, and the listener that shows them.
+#[derive(Debug)]
+pub struct Figures {
+    /// The figures.
+    pub metrics: Metrics,
+    listener: TcpListener,
+}
+
+impl Figures {
+    /// Figures that begin at 0, as [`Metrics::new`] says, and a listener on this address that answers nobody yet.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    pub fn listen(address: SocketAddr, actions_max: u32, version: &'static str) -> std::io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(address)?,
+            metrics: Metrics::new(actions_max as usize, version),
+        })
+    }
+
+    /// Serves `/metrics`, `/livez` and `/readyz` on a thread of its own until the process ends.
+    ///
+    /// # Errors
+    /// If the operating system gives no thread or no runtime, or not this listener to it.
+    pub fn serve(self, source: impl Source) -> std::io::Result<()> {
+        let address = self.listener.local_addr()?;
+        serve(self.listener, self.metrics, source)?;
+        info!(%address, "metrics served");
+        Ok(())
+    }
+}
+
+fn serve(listener: TcpListener, metrics: Metrics, source: impl Source) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

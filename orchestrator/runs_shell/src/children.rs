@@ -2,44 +2,16 @@
 
 use bytes::Bytes;
 use escapement_model::opaque::ValueView;
-use escapement_model::{Namespace, Opaque, RunId};
+use escapement_model::{Opaque, RunId};
 use escapement_run::journal::{Entry, Event, Stored, Usage};
 use escapement_run::outcome::encoded;
-use escapement_run::spec::{Constraints, Limits, Spec, namespace_named};
+use escapement_run::spec::{Constraints, Limits, Spec};
 use escapement_run::state::UnitStage;
 use escapement_run::{Blobs, Input, Run};
 use escapement_runs_host::RunsHost;
 use prost::Message;
 
 use crate::message::Child;
-
-/// The plan that a `sub_plan` step names: a saved one, or a revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WantedPlan {
-    /// What its run belongs to: only plans of it are found.
-    pub namespace: Namespace,
-    /// Whose run asks.
-    pub user_id: String,
-    /// The actions that its run calls besides those of the plan.
-    pub own_actions: Vec<String>,
-    /// The saved plan; its newest revision counts.
-    pub plan_id: Option<String>,
-    /// The revision.
-    pub revision_digest: Option<String>,
-}
-
-impl WantedPlan {
-    /// For the run that is made from this.
-    pub(crate) fn of(spec: &Spec, plan_id: Option<String>, revision_digest: Option<String>) -> Self {
-        Self {
-            namespace: namespace_named(&spec.namespace),
-            user_id: spec.user_id.clone(),
-            own_actions: spec.actions().map(str::to_owned).collect(),
-            plan_id,
-            revision_digest,
-        }
-    }
-}
 
 // RUN-4.12
 /// What a child is made from: its parent's, with limits that are cut to what the parent has left.
@@ -80,7 +52,7 @@ fn left(limit_ms: u64, used_ms: u64) -> u64 {
     limit_ms.saturating_sub(used_ms).max(1)
 }
 
-/// What a parent is told of the end of its child.
+/// How a child ended, for its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildEnd {
     /// Its output, an encoded value, or what went wrong.

@@ -20,7 +20,6 @@ use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
 
 use crate::catalogue::profiles_of;
-use crate::children::WantedPlan;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::limits::{CHILD_PAUSE, STORED_PAUSE};
@@ -31,6 +30,7 @@ use crate::saved::find_plan;
 use crate::seen::SeenActions;
 use crate::turns::Turns;
 use crate::wanted::Wanted;
+use crate::wanted_plan::WantedPlan;
 use room::{Place, Room};
 
 /// Limits of what is done at a time.

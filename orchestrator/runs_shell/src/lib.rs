@@ -23,6 +23,7 @@ mod readers;
 mod seen;
 
 mod message;
+mod wanted_plan;
 
 mod handle;
 
@@ -44,7 +45,6 @@ mod wanted;
 
 mod effects;
 
-pub use children::WantedPlan;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;
@@ -55,3 +55,4 @@ pub use readers::RunReaders;
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
+pub use wanted_plan::WantedPlan;

@@ -13,11 +13,11 @@ use escapement_store::StoreFault;
 use escapement_store::runs::RunStore;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::children::WantedPlan;
 use crate::error::CallError;
 use crate::evaluations::HeldBytes;
 use crate::readers::of_fault;
 use crate::rights::Origin;
+use crate::wanted_plan::WantedPlan;
 
 /// What the thread of runs is told.
 pub(crate) enum Message {

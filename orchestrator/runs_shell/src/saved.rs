@@ -10,7 +10,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
 use prost::Message;
 
-use crate::children::WantedPlan;
+use crate::wanted_plan::WantedPlan;
 
 /// What the store keeps of a saved plan beside the document of its newest revision.
 #[derive(Clone, PartialEq, Message)]

@@ -41,7 +41,7 @@ pub struct Config {
     pub webhook_listen: Option<SocketAddr>,
 
     /// Address to serve figures for Prometheus and probes on, IP:PORT; port 0 takes any free port: /metrics, /livez, /readyz.
-    /// Default: none are served, and nothing is counted. Whoever reaches it reads the names of actions and namespaces.
+    /// Default: none are served, and nothing is counted. Every client that reaches it reads the names of actions and namespaces.
     #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
     pub metrics_listen: Option<SocketAddr>,
 

@@ -8,11 +8,12 @@ use escapement_runs_host::{Create, Ended, NotCreated};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
-use crate::children::{ChildEnd, WantedPlan, child_spec, waits_for};
+use crate::children::{ChildEnd, child_spec, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
 use crate::rights::Origin;
+use crate::wanted_plan::WantedPlan;
 
 impl<S: RunStore> RunsLoop<S> {
     /// Lets effects leave, and tells parents of children that have ended.

@@ -4,53 +4,35 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::host::handle::{EngineHandle, Lane};
 use escapement_engine::Input;
-use escapement_metrics::{Look, Metrics, Source};
-use std::net::TcpListener;
+use escapement_metrics::{Figures, Look, Source};
 use std::path::PathBuf;
 use std::pin::Pin;
-use tracing::info;
 
-/// The figures, and the listener that shows them.
-pub(super) struct Figures {
-    pub(super) metrics: Metrics,
-    listener: TcpListener,
-}
-
-impl Figures {
-    /// Takes the address. `None` if none is given: then nothing is counted.
-    ///
-    /// # Errors
-    /// [`Failure::Listen`].
-    pub(super) fn listen(config: &Config) -> Result<Option<Self>, Failure> {
-        let Some(address) = config.metrics_listen else {
-            return Ok(None);
-        };
-        let listener = TcpListener::bind(address).map_err(|source| Failure::Listen { address, source })?;
-        let metrics = Metrics::new(config.metrics_max_actions as usize, env!("CARGO_PKG_VERSION"));
-        Ok(Some(Self { metrics, listener }))
-    }
-
-    /// Serves what was counted, and what the engine says.
-    ///
-    /// # Errors
-    /// If the operating system gives no thread or no runtime.
-    pub(super) fn serve(self, engine: EngineHandle, config: &Config) -> std::io::Result<()> {
-        let address = self.listener.local_addr()?;
-        let database = config.store_path.join("executions.db");
-        let log = config.store_path.join("executions.db-wal");
-        let files = [database, log];
-        escapement_metrics::serve(self.listener, self.metrics, Now { engine, files })?;
-        info!(%address, "metrics served");
-        Ok(())
-    }
+/// Takes the address. `None` if none is given: then nothing is counted.
+///
+/// # Errors
+/// [`Failure::Listen`].
+pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
+    let figures = config.metrics_listen.map(|address| {
+        Figures::listen(address, config.metrics_max_actions, env!("CARGO_PKG_VERSION"))
+            .map_err(|source| Failure::Listen { address, source })
+    });
+    figures.transpose()
 }
 
 /// What stands now.
 #[derive(Debug)]
-struct Now {
+pub(super) struct Now {
     engine: EngineHandle,
     /// Database and log of the store.
     files: [PathBuf; 2],
+}
+
+impl Now {
+    pub(super) fn new(engine: EngineHandle, config: &Config) -> Self {
+        let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
+        Self { engine, files }
+    }
 }
 
 impl Source for Now {

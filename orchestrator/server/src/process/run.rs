@@ -2,7 +2,7 @@
 
 use super::drain;
 use super::drain::Serving;
-use super::figures::Figures;
+use super::figures;
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
 use super::stores::{close_acts, open_store, start_scrub};
@@ -59,7 +59,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let recovered = unsettled(config, reader.as_ref())?;
     let runtimes = Runtimes::start()?;
     let listener = runtimes.edge.block_on(listen(config.listen))?;
-    let figures = Figures::listen(config)?;
+    let figures = figures::listen(config)?;
     let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
     let identity = Identity::draw()?;
     let sinks = start_sinks(config, identity.boot_id, &runtimes.edge)?;
@@ -96,8 +96,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
+    let now = figures::Now::new(engine.clone(), config);
     figures
-        .map_or(Ok(()), |figures| figures.serve(engine.clone(), config))
+        .map_or(Ok(()), |figures| figures.serve(now))
         .map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
