@@ -2,7 +2,7 @@
 
 use super::drain;
 use super::drain::Serving;
-use super::figures;
+use super::figures::{self, Now};
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
 use super::stores::{close_acts, open_store, start_scrub};
@@ -96,10 +96,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    let now = figures::Now::new(engine.clone(), config);
-    figures
-        .map_or(Ok(()), |figures| figures.serve(now))
-        .map_err(no_thread)?;
+    let served = figures.map(|figures| figures.serve(Now::new(engine.clone(), config)));
+    served.transpose().map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
         readers,
