@@ -215,19 +215,19 @@ async fn s77_without_workers_a_run_waits_and_counts_nothing() {
     };
     let mut world = World::start_with(flags).await;
     let steps = json!([
-        call("before", "script.pure", json!({ "gate": "go" })),
+        call("before", "script.pure", json!({})),
+        { "key": "asked", "type": "user_input", "config": { "question": "Go on?" } },
         retries(call("a", "script.pure", json!({})), json!({ "max_retries": 0 }))
     ]);
     let run_id = world.run(steps).await;
-    world.called_times(&run_id, "before", 1).await;
-    world.shared.open("go");
-    world.step_in(&run_id, "before", "completed").await;
+    // While a person is asked, no attempt is at the worker that goes.
+    let request = world.open_request(&run_id).await;
     world.worker_goes();
-    let once = retries(call("a", "script.pure", json!({})), json!({ "max_retries": 0 }));
-    let away = world.run(json!([once])).await;
+    let answer = json!({ "text": "yes" });
+    world.respond(&request, answer).await.unwrap();
     // Until an attempt of it never ran, at least once.
     let never_ran = async || {
-        let step = world.step(&away, "a").await;
+        let step = world.step(&run_id, "a").await;
         let attempts = step["attempts"].as_array().unwrap();
         attempts
             .iter()
@@ -237,12 +237,11 @@ async fn s77_without_workers_a_run_waits_and_counts_nothing() {
     escapement_tests::wait_for("an attempt that never ran", LIMIT, never_ran)
         .await
         .unwrap();
-    assert_eq!(world.get(&away).await["state"], "running");
+    assert_eq!(world.get(&run_id).await["state"], "running");
     world.worker_comes().await;
-    let run = world.ended(&away).await;
+    let run = world.ended(&run_id).await;
     assert_eq!(run["state"], "completed", "{run:#}");
-    assert_eq!(world.step(&away, "a").await["retry_count"], 0);
-    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    assert_eq!(world.step(&run_id, "a").await["retry_count"], 0);
     world.close().await;
 }
 

@@ -25,7 +25,7 @@ use escapement_tests::session_journal::{Event, Journal};
 use escapement_tests::session_wire::SessionRecording;
 use escapement_tests::{
     Orchestrator, OrchestratorSettings, PlanDocument, PrivateDirectory, Worker, WorkerSettings, fresh_id,
-    is_over_tls, wait_for,
+    wait_for,
 };
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::{
@@ -58,7 +58,6 @@ pub(crate) fn scale<T>(short: T, long: T) -> T {
 pub(crate) struct ArenaSettings {
     flags: Vec<(String, String)>,
     variables: Vec<(String, String)>,
-    neighbour_slowest_max: Duration,
     checker: CheckerSettings,
 }
 
@@ -79,13 +78,6 @@ impl ArenaSettings {
     /// An environment variable of the orchestrator.
     pub(crate) fn variable(mut self, name: &str, value: impl ToString) -> Self {
         self.variables.push((name.to_owned(), value.to_string()));
-        self
-    }
-
-    /// How long the slowest plan of the neighbour may take; 3 s unless told, 15 s over TLS.
-    #[allow(dead_code, reason = "for attacks that need it")]
-    pub(crate) fn neighbour_slowest(mut self, limit: Duration) -> Self {
-        self.neighbour_slowest_max = limit;
         self
     }
 
@@ -121,8 +113,6 @@ impl Arena {
         let settings = change(ArenaSettings {
             flags: Vec::new(),
             variables: Vec::new(),
-            // Over TLS a thousand handshakes of a debug build share the processors with it.
-            neighbour_slowest_max: Duration::from_secs(if is_over_tls() { 15 } else { 3 }),
             checker: CheckerSettings::default(),
         });
         let directory = PrivateDirectory::new("sessions").unwrap();
@@ -316,7 +306,7 @@ impl Arena {
     pub(crate) async fn finish(self) -> Judgement {
         self.expect_nothing_left_over().await;
         let neighbour = self.neighbour.stop().await;
-        neighbour.expect_undisturbed(self.settings.neighbour_slowest_max);
+        neighbour.expect_undisturbed();
         let settled = async || {
             let executions = self.executions().await;
             let all = executions

@@ -86,7 +86,7 @@ impl Neighbour {
 
 impl Seen {
     /// Passes when every plan succeeded in time.
-    pub(crate) fn expect_undisturbed(&self, slowest_max: Duration) {
+    pub(crate) fn expect_undisturbed(&self) {
         eprintln!(
             "the neighbour: {} plans, the slowest took {:?}",
             self.n_plans, self.slowest
@@ -98,8 +98,8 @@ impl Seen {
         );
         assert!(self.n_plans >= 2, "the neighbour did nothing");
         assert!(
-            self.slowest <= slowest_max,
-            "a plan of the neighbour took {:?}, and should take at most {slowest_max:?}",
+            self.slowest <= SLOWEST_MAX,
+            "a plan of the neighbour took {:?}, and should take at most {SLOWEST_MAX:?}",
             self.slowest
         );
     }
@@ -164,3 +164,6 @@ async fn execute(plans: &mut PlanExecutionServiceClient<Channel>) -> Option<Stri
 /// Between two plans.
 const PACE: Duration = Duration::from_millis(30);
 const FAILURES_MAX: usize = 10;
+/// How long its slowest plan may take. Finds an orchestrator that stands still: other attacks share the processors with it,
+/// a thousand handshakes of a debug build, say.
+const SLOWEST_MAX: Duration = Duration::from_secs(15);

@@ -78,6 +78,8 @@ fn verify() -> std::io::Result<bool> {
         Check::new("programs", "build --locked --workspace --bins --tests --quiet"),
         Check::new("tests", "test --locked --workspace --no-fail-fast")
             .variable("RUST_TEST_THREADS", &n_threads)
+            // A backtrace through a runtime leads nowhere, and hides what failed.
+            .variable("RUST_BACKTRACE", "0")
             .variable("ESCAPEMENT_BINARIES", &programs)
             .variable("ESCAPEMENT_TOOLS", &tool_folder)
             .variable("ESCAPEMENT_SKIPPED_LIST", &skipped_list),
@@ -87,6 +89,7 @@ fn verify() -> std::io::Result<bool> {
             "test --locked --workspace --no-fail-fast --test hostile --test sessions",
         )
         .variable("RUST_TEST_THREADS", &n_threads)
+        .variable("RUST_BACKTRACE", "0")
         .variable("ESCAPEMENT_BINARIES", &programs)
         .variable("ESCAPEMENT_OVER_TLS", "1"),
     ];
