@@ -349,7 +349,7 @@ async fn s14_a_watcher_of_the_inbox_is_told_each_opening_and_end_once_over_two_k
     let (what, of_run, last) = change(&mut answers).await;
     assert_eq!((what.as_str(), &of_run), ("opened", &third));
     seen.push(last);
-    // Whoever goes on from an earlier place is told the same.
+    // A caller that goes on from an earlier place is told the same.
     let mut again = inbox(&world, &beginning["cursor"]).await;
     assert_eq!(change(&mut again).await.2["cursor"], opened["cursor"]);
     for expected in &seen {

@@ -65,6 +65,11 @@ impl IntoValue for Arc<str> {
 }
 
 impl Entry {
+    /// The name as the library takes it: it adds `_total` to counters itself.
+    pub(crate) fn stem(&self) -> &'static str {
+        self.name.strip_suffix("_total").unwrap_or(self.name)
+    }
+
     /// The labels with these values, in the order of the entry.
     pub(crate) fn with<V: IntoValue>(&self, values: impl IntoIterator<Item = V>) -> Labels {
         let values = values.into_iter().map(IntoValue::into_value);

@@ -57,7 +57,8 @@ impl Families {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let executions = registered(&mut registry, &catalogue::EXECUTIONS, Gauges::default());
-        let families = Self {
+        registry.register_collector(Box::new(Process));
+        Self {
             executions_accepted: registered(
                 &mut registry,
                 &catalogue::EXECUTIONS_ACCEPTED,
@@ -95,18 +96,15 @@ impl Families {
             store_writes: registered(&mut registry, &catalogue::STORE_WRITES, Counter::default()),
             store_file_bytes: registered(&mut registry, &catalogue::STORE_FILE_BYTES, Gauges::default()),
             build_info: registered(&mut registry, &catalogue::BUILD_INFO, Gauges::default()),
-            registry: Registry::default(),
-        };
-        registry.register_collector(Box::new(Process));
-        Self { registry, ..families }
+            registry,
+        }
     }
 }
 
 /// Registers what counts under its name. The library adds `_total` to counters and a full stop to the help.
 fn registered<M: Metric + Clone>(registry: &mut Registry, entry: &Entry, metric: M) -> M {
-    let name = entry.name.strip_suffix("_total").unwrap_or(entry.name);
     let help = entry.help.strip_suffix('.').unwrap_or(entry.help);
-    registry.register(name, help, metric.clone());
+    registry.register(entry.stem(), help, metric.clone());
     metric
 }
 

@@ -51,8 +51,7 @@ impl Collector for Process {
 }
 
 fn describe(encoder: &mut DescriptorEncoder<'_>, entry: &Entry, metric: &impl EncodeMetric) -> fmt::Result {
-    let name = entry.name.strip_suffix("_total").unwrap_or(entry.name);
-    metric.encode(encoder.encode_descriptor(name, entry.help, None, metric.metric_type())?)
+    metric.encode(encoder.encode_descriptor(entry.stem(), entry.help, None, metric.metric_type())?)
 }
 
 /// The number behind the name that begins a line.
