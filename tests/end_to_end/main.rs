@@ -23,6 +23,7 @@ mod demonstration;
 mod environment;
 mod events;
 mod explaining;
+mod feed;
 mod fleet;
 mod grpcurl;
 mod handlers;

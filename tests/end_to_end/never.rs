@@ -65,6 +65,7 @@ async fn there_is_no_call_that_cancels_or_changes_an_execution() {
         "AccessService/Reload",
         "AccessService/WhoAmI",
         "EventService/SubscribeEvents",
+        "EventService/ReadEvents",
         "FleetService/DeclareWorkerDead",
         "FleetService/DrainWorker",
         "FleetService/ForgetAction",

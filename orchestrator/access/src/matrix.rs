@@ -78,7 +78,7 @@ pub fn row(path: &str) -> Option<Row> {
             [NO, N, N, NO, NO, ALL, ALL]
         }
         (PLANS, "ExportExecution") => [NO, NO, N, NO, NO, P, ALL],
-        (EVENTS, "SubscribeEvents") => [NO, N, N, NO, NO, ALL, ALL],
+        (EVENTS, "SubscribeEvents" | "ReadEvents") => [NO, N, N, NO, NO, ALL, ALL],
         (FLEET, "ListActions") => [NO, ALL, A, O, NO, ALL, ALL],
         (FLEET, "ListWorkers") => [NO, ALL, NO, NO, NO, ALL, ALL],
         (FLEET, "DrainWorker" | "DeclareWorkerDead" | "ForgetAction") => [NO, NO, NO, NO, NO, ALL, ALL],

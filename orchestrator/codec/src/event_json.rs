@@ -1,9 +1,9 @@
 //! Results and events as JSON, with the contract's field names and plain integers.
 //! Used by the sinks and the CloudEvents of `SubscribeEvents`; results of all other calls are never decoded.
 
-use escapement_contract::{ExecutionError, PlanResult};
+use escapement_contract::{ExecutionError, PlanResult, Status};
 use escapement_model::opaque::ValueView;
-use escapement_model::{BootId, Opaque};
+use escapement_model::{BootId, ExecutionId, Opaque, PlanId};
 use escapement_wire::json::from_opaque;
 use escapement_wire::v1;
 use serde_json::{Map, Value, json};
@@ -52,16 +52,41 @@ pub fn event(attributes: &v1::CloudEvent, data: Option<&PlanResult>) -> Value {
     Value::Object(texts.chain(data).collect())
 }
 
+/// What the terminal event of an execution is made of, besides its result.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// Which.
+    pub execution_id: ExecutionId,
+    /// Its plan.
+    pub plan_id: PlanId,
+    /// How it ended.
+    pub status: Status,
+    /// When, Unix milliseconds.
+    pub completed_at: i64,
+}
+
+impl Ending {
+    /// Of a result.
+    pub fn of(result: &PlanResult) -> Self {
+        Self {
+            execution_id: result.execution_id,
+            plan_id: result.plan_id,
+            status: result.status,
+            completed_at: result.completed_at,
+        }
+    }
+}
+
 /// The attributes of the terminal event; `data` is left out.
-pub fn event_attributes(result: &PlanResult, boot_id: BootId) -> v1::CloudEvent {
+pub fn event_attributes(ending: &Ending, boot_id: BootId) -> v1::CloudEvent {
     v1::CloudEvent {
-        id: result.execution_id.to_string(),
+        id: ending.execution_id.to_string(),
         source: format!("/escapement/{boot_id}"),
         //
         specversion: "1.0".to_owned(),
-        r#type: result.status.event_type().to_owned(),
-        subject: result.plan_id.to_string(),
-        time: rfc3339(result.completed_at),
+        r#type: ending.status.event_type().to_owned(),
+        subject: ending.plan_id.to_string(),
+        time: rfc3339(ending.completed_at),
         datacontenttype: "application/json".to_owned(),
         data: None,
         dataref: String::new(),

@@ -49,12 +49,14 @@ pub(crate) const WATCHED_BYTES_MAX: usize = 16 << 10;
 pub(crate) const WATCHED_RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Readers of the store, each with a connection of its own.
-pub(crate) const READERS_MAX: usize = 5;
+pub(crate) const READERS_MAX: usize = 6;
 /// Readers that lists have at most. A list may read much.
 pub(crate) const LISTING_READERS_MAX: usize = 2;
 /// Readers that watches have at most. A watch may read a record of tens of MiB.
 pub(crate) const WATCH_READERS_MAX: usize = 1;
-/// Readers that repeated submissions have at most. So one is left for everything else, and none of the four waits for another.
+/// Readers that readers of events have at most.
+pub(crate) const FEED_READERS_MAX: usize = 1;
+/// Readers that repeated submissions have at most. So one is left for everything else, and none of the five waits for another.
 pub(crate) const SUBMISSION_READERS_MAX: usize = 1;
 /// Questions that wait for a reader.
 pub(crate) const READERS_QUEUE_MAX: usize = 1_024;

@@ -1,7 +1,7 @@
 //! A terminal event while it waits for those who want it: the attributes and the result, and nothing else of its execution.
 
 use crate::limits::EVENT_DATA_BYTES_MAX;
-use escapement_codec::event_json;
+use escapement_codec::event_json::{self, Ending};
 use escapement_codec::execution;
 use escapement_contract::PlanResult;
 use escapement_model::{BootId, Namespace};
@@ -25,7 +25,7 @@ impl TerminalEvent {
     /// The event of a result. The result goes with it unless it has more than 1 MiB.
     //
     pub fn of(result: &PlanResult, namespace: Namespace, boot_id: BootId) -> Self {
-        let attributes = event_json::event_attributes(result, boot_id);
+        let attributes = event_json::event_attributes(&Ending::of(result), boot_id);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
         Self {
@@ -75,7 +75,7 @@ impl TerminalEvent {
 }
 
 /// The same event, with the place of its data instead of the data.
-fn by_reference(attributes: v1::CloudEvent) -> v1::CloudEvent {
+pub(crate) fn by_reference(attributes: v1::CloudEvent) -> v1::CloudEvent {
     v1::CloudEvent {
         dataref: format!(
             "/escapement.v1.PlanExecutionService/GetExecution?execution_id={}",

@@ -6,9 +6,12 @@
 mod append_file;
 mod error_handler;
 mod event;
+mod feed;
 pub mod journal_file;
 mod limits;
 mod losses;
+mod subscription;
+mod turns;
 mod webhook;
 
 use self::error_handler::ErrorHandler;
@@ -21,22 +24,24 @@ use escapement_model::{BootId, Namespace};
 use hyper::Uri;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 pub use self::append_file::AppendFile;
 pub use self::error_handler::CannotStart;
 pub use self::event::TerminalEvent;
-
-/// The way to subscribers. What they get is gone once later events have taken its room.
-pub type Subscribers = broadcast::Sender<Weak<TerminalEvent>>;
+pub use self::feed::{FeedSource, From};
+pub use self::subscription::Subscribers;
+pub use self::turns::{Delivery, Wanted};
 
 /// The engine's way to every sink.
 #[derive(Debug)]
 pub struct Sinks {
     boot_id: BootId,
     subscribers: Subscribers,
+    /// Counts settlements, for those who read them from the store.
+    settlements: watch::Sender<u64>,
     recent: Recent,
     webhook: Option<Webhook>,
     webhook_losses: Losses,
@@ -72,10 +77,17 @@ impl Sinks {
 
     /// The way to subscribers alone.
     pub fn without_sinks(boot_id: BootId) -> Self {
-        let (subscribers, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
+        let (events, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
+        let settlements = watch::Sender::new(0);
+        let subscribers = Subscribers {
+            events,
+            settlements: settlements.subscribe(),
+            boot_id,
+        };
         Self {
             boot_id,
             subscribers,
+            settlements,
             recent: Recent::default(),
             webhook: None,
             webhook_losses: Losses::new("webhook"),
@@ -96,7 +108,8 @@ impl Sinks {
     }
 
     fn emit_result(&mut self, result: &PlanResult, namespace: impl FnOnce() -> Namespace) {
-        let is_subscribed = self.subscribers.receiver_count() > 0;
+        self.settlements.send_modify(|count| *count += 1);
+        let is_subscribed = self.subscribers.events.receiver_count() > 0;
         if !is_subscribed {
             self.recent = Recent::default();
         }
@@ -109,7 +122,7 @@ impl Sinks {
         }
         if is_subscribed {
             // Those who lag behind count for themselves. The last one may have left by now.
-            let _no_subscribers = self.subscribers.send(Arc::downgrade(&event));
+            let _no_subscribers = self.subscribers.events.send(Arc::downgrade(&event));
             self.recent.push(event);
         }
     }

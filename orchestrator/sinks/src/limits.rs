@@ -8,6 +8,10 @@ pub(crate) const EVENT_DATA_BYTES_MAX: usize = 1 << 20;
 pub(crate) const SUBSCRIBER_QUEUE_MAX: usize = 1_024;
 /// Bytes of these events: 16 MiB, which all subscribers share.
 pub(crate) const SUBSCRIBER_QUEUE_BYTES_MAX: usize = 16 << 20;
+/// Settled executions that a reader of the feed gets with one read of the store.
+pub(crate) const FEED_PAGE: usize = 16;
+/// How long a reader of the feed hears nothing before a heartbeat comes.
+pub(crate) const FEED_HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that wait for the webhook.
 pub(crate) const WEBHOOK_QUEUE_MAX: usize = 1_024;
 /// Bytes of these events: 16 MiB.

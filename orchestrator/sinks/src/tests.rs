@@ -5,6 +5,7 @@ use crate::limits::{EVENT_DATA_BYTES_MAX, SINK_CALM, WEBHOOK_QUEUE_BYTES_MAX};
 use escapement_contract::Status;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, PlanId};
+use std::sync::Weak;
 use tokio::sync::broadcast::error::TryRecvError;
 
 fn result(bytes: usize) -> PlanResult {
@@ -32,7 +33,7 @@ fn sinks() -> Sinks {
 #[test]
 fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() {
     let mut sinks = sinks();
-    let mut stalled = sinks.subscribers().subscribe();
+    let mut stalled = sinks.subscribers().events.subscribe();
     let n_events = 100;
     for _ in 0..n_events {
         sinks.emit_result(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default);
@@ -55,7 +56,7 @@ fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() 
 #[test]
 fn what_waits_for_subscribers_is_bounded_in_number() {
     let mut sinks = sinks();
-    let mut stalled = sinks.subscribers().subscribe();
+    let mut stalled = sinks.subscribers().events.subscribe();
     for _ in 0..=SUBSCRIBER_QUEUE_MAX {
         sinks.emit_result(&result(1), Namespace::default);
     }

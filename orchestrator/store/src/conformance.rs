@@ -8,6 +8,7 @@ mod operators;
 mod removal;
 mod restarts;
 mod sample;
+mod settling;
 
 pub use self::sample::Sample;
 
@@ -103,6 +104,14 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "a reader sees what was acknowledged",
         restarts::a_reader_sees_what_was_acknowledged,
+    ),
+    (
+        "what is settled pages in the order of settling",
+        settling::what_is_settled_pages_in_the_order_of_settling,
+    ),
+    (
+        "places of removed executions are not given again",
+        settling::places_of_removed_executions_are_not_given_again,
     ),
     (
         "acts of operators are listed with their outcomes",

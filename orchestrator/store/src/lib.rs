@@ -37,7 +37,7 @@ pub use operators::{
     OperatorWrite,
 };
 pub use removal::{REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
-pub use stored::{Counts, ListFilter, StoredExecution, StoredState, StoredSummary};
+pub use stored::{Counts, ListFilter, SettledPage, StoredExecution, StoredState, StoredSummary};
 pub use write::{AcceptWrite, ActionMemory, Conflict, Outcome, Write};
 
 /// The one writer of a store.
@@ -151,6 +151,14 @@ pub trait Reader: Send {
         let page = self.unsettled(after, limit)?;
         Ok(page.into_iter().map(|execution| execution.summary).collect())
     }
+
+    /// What was settled behind that place, in the order of settling, at most `limit`, of one moment.
+    ///
+    /// Damage is no error: the page ends in front of it and says so.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn settled(&self, after: u64, limit: usize) -> Result<SettledPage, StoreFault>;
 
     /// The actions that are remembered, by name. What does not read as a memory is left out.
     ///

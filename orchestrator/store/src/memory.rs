@@ -14,7 +14,7 @@ use self::contents::{Change, Contents};
 pub use self::disk::{Disk, DiskContents, MemoryFault, OnDisk};
 use crate::{
     ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Outcome, Reader, Removal, Removed,
-    RemovedExecution, Store, StoreFault, StoredExecution, StoredSummary, Write,
+    RemovedExecution, SettledPage, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
 
 /// The disk of a memory store of executions.
@@ -74,6 +74,10 @@ impl Reader for Memory {
 
     fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault> {
         self.read(|contents| contents.unsettled(after, limit))
+    }
+
+    fn settled(&self, after: u64, limit: usize) -> Result<SettledPage, StoreFault> {
+        self.read(|contents| contents.settled(after, limit))
     }
 
     fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {

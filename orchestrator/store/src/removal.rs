@@ -1,5 +1,6 @@
 //! What may be removed, and what is left of it. Removes nothing itself.
 
+use crate::StoredSummary;
 use escapement_model::{ExecutionId, PlanId};
 
 /// What a store keeps. `None` keeps for ever; the default keeps everything.
@@ -76,6 +77,20 @@ pub struct RemovedExecution {
     pub settled_at: i64,
     /// Unix milliseconds.
     pub removed_at: i64,
+}
+
+impl RemovedExecution {
+    /// What is left of a settled execution that is removed at that time, Unix milliseconds.
+    pub(crate) fn of(summary: &StoredSummary, removed_at: i64) -> Self {
+        Self {
+            number: summary.number,
+            execution_id: summary.execution_id,
+            plan_id: summary.plan_id,
+            request_digest: summary.request_digest,
+            settled_at: summary.settled_at.unwrap_or_default(),
+            removed_at,
+        }
+    }
 }
 
 /// Executions that one step removes at most, and removed ones whose ids it forgets.

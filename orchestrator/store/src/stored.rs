@@ -66,6 +66,20 @@ pub struct StoredExecution {
     pub result: Option<Bytes>,
 }
 
+/// Executions in the order in which they were settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettledPage {
+    /// The next ones: the place of each, from 1 on, with its index columns and its result, and an empty accepted record.
+    /// What was settled before places were kept has none.
+    pub executions: Vec<(u64, StoredExecution)>,
+    /// The place of the next one, if the page ends in front of it because it is damaged.
+    pub damaged: Option<u64>,
+    /// The highest place that was given; 0 if none was.
+    pub last: u64,
+    /// The highest place whose execution was removed on purpose; 0 if there is none. Places behind it have no gaps.
+    pub removed: u64,
+}
+
 /// Which executions a list shows; all conditions that are given must hold. The default shows all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {

@@ -129,7 +129,7 @@ fn a_newer_schema_is_refused_and_untouched() {
             fault,
             StoreFault::Incompatible {
                 found: 99,
-                known: 7,
+                known: 8,
                 ..
             }
         ),

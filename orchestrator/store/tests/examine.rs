@@ -109,7 +109,7 @@ fn a_store_of_another_schema_is_refused_and_untouched() {
         fault,
         StoreFault::Incompatible {
             found: 1,
-            known: 7,
+            known: 8,
             ..
         }
     ));

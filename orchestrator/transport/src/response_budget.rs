@@ -25,8 +25,9 @@ pub struct ResponseBudget {
 }
 
 /// The part of the budget that one answer has; given back when the last clone is dropped.
+/// The default is that of a small answer, which needs none.
 /// Stands among the extensions of a response, so that it lasts as long as its body.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
 
 /// Something that goes into an answer, and its part of the budget.

@@ -9,8 +9,8 @@ use escapement_model::limits::{PLAN_BYTES_MAX, STEPS_MAX};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::counted::{Counted, Holds, LIST_ENTRIES_MAX, Lists, has_more_entries};
 use escapement_wire::v1::{
-    ExecutePlanRequest, ExplainExecutionRequest, Plan, PlanStep, SimulatePlanRequest, SubmitPlanRequest,
-    SubscribeEventsRequest, ValidatePlanRequest,
+    ExecutePlanRequest, ExplainExecutionRequest, Plan, PlanStep, ReadEventsRequest, SimulatePlanRequest,
+    SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest,
 };
 use escapement_wire::worker::v1::{
     ReportOutcomesRequest, ReportOutcomesResponse, SessionRequest, SessionResponse, session_request,
@@ -84,6 +84,7 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         ("SimulatePlanRequest", SimulatePlanRequest::LISTS),
         ("ExplainExecutionRequest", ExplainExecutionRequest::LISTS),
         ("SubscribeEventsRequest", SubscribeEventsRequest::LISTS),
+        ("ReadEventsRequest", ReadEventsRequest::LISTS),
     ]);
     let ours = descriptors
         .file

@@ -138,7 +138,10 @@ fn expected(path: &str, mark: &str, caller: &Caller) -> Vec<Option<&'static str>
     };
     // What is handed in is judged by its namespace and its parent, once it is read.
     let hands_in = path.ends_with("Plan") && path.starts_with("/escapement.v1.");
-    let is_bound = hands_in || path.ends_with("/ListExecutions") || path.ends_with("/SubscribeEvents");
+    let is_bound = hands_in
+        || path.ends_with("/ListExecutions")
+        || path.ends_with("/SubscribeEvents")
+        || path.ends_with("/ReadEvents");
     let is_elsewhere = caller.who.namespace == "other" && matches!(caller.who.column, "viewer" | "submitter");
     match caller.who.column {
         "anonymous" if !is_let_in => vec![Some("CREDENTIALS_MISSING")],

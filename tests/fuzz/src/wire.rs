@@ -39,6 +39,7 @@ pub(crate) fn run(input: &[u8]) {
         15 => counted(message, |response: &worker::ReportOutcomesResponse| {
             response.items.len()
         }),
+        18 => again::<v1::ReadEventsRequest>(message),
         17 => {
             again::<v1::SimulatePlanRequest>(message);
             simulated(message);
@@ -47,7 +48,7 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-const KINDS: u8 = 19;
+const KINDS: u8 = 20;
 
 /// What decodes can be encoded, and the encoded message says the same.
 fn again<T: Message + Default>(message: &[u8]) {

@@ -9,9 +9,9 @@ use escapement_model::{Opaque, limits};
 use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::{
     AttemptStub, ExecutePlanRequest, ExplainExecutionRequest, ExportExecutionRequest, GetExecutionRequest,
-    ListAuditEntriesRequest, ListExecutionsRequest, ReplayExecutionRequest, SimulatePlanRequest, StepStub,
-    SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest, WaitExecutionRequest,
-    WatchExecutionRequest,
+    ListAuditEntriesRequest, ListExecutionsRequest, ReadEventsRequest, ReplayExecutionRequest,
+    SimulatePlanRequest, StepStub, SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest,
+    WaitExecutionRequest, WatchExecutionRequest,
 };
 use tokio::task::JoinSet;
 
@@ -185,6 +185,22 @@ async fn records(stage: &mut Stage) {
         other_max: 1_500,
     };
     stage.cost(subscribed, 1, event).await;
+
+    let newest = ReadEventsRequest {
+        wait_ms: Some(0),
+        ..ReadEventsRequest::default()
+    };
+    let mut events = events.clone();
+    let all = async |_| {
+        let mut told = events.read_events(newest.clone()).await.unwrap().into_inner();
+        while told.message().await.unwrap().is_some() {}
+    };
+    let read = kind(
+        "EventService/ReadEvents",
+        "all that is settled, results of 11 MiB among them",
+        1_500,
+    );
+    stage.cost(read, 1, all).await;
     drop(worker);
 }
 

@@ -14,7 +14,7 @@ use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_operators::{AccessEdge, Operators};
 use escapement_store::{
     ActionMemory, Counts, ListFilter, Memory, OperatorAction, OperatorFilter, Outcome, Reader, Removal,
-    Removed, RemovedExecution, Store, StoreFault, StoredExecution, StoredSummary, Write,
+    Removed, RemovedExecution, SettledPage, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
 use escapement_wire::v1;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Stage {
             lease_ms: 1,
             peers: Arc::new([]),
         };
-        let (events, _) = tokio::sync::broadcast::channel(1);
+        let events = escapement_sinks::Sinks::without_sinks(boot_id()).subscribers();
         let operators = Operators::new(|_| false);
         let access = AccessEdge::new(operators, store.reader().unwrap());
         let edge = Edge::new(engine, readers, events, greeting, 1, 1_000, access, closing_rx);
@@ -174,6 +174,10 @@ impl Reader for CountingReader {
 
     fn unsettled(&self, after: Option<u64>, limit: usize) -> Result<Vec<StoredExecution>, StoreFault> {
         self.reader.unsettled(after, limit)
+    }
+
+    fn settled(&self, after: u64, limit: usize) -> Result<SettledPage, StoreFault> {
+        self.reader.settled(after, limit)
     }
 
     fn remembered_actions(&self) -> Result<Vec<ActionMemory>, StoreFault> {

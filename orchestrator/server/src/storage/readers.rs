@@ -1,8 +1,8 @@
 //! A small pool of store readers on blocking threads. Caches nothing.
 
 use crate::limits::{
-    LISTING_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX, SUBMISSION_READERS_MAX,
-    WATCH_READERS_MAX,
+    FEED_READERS_MAX, LISTING_READERS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX,
+    SUBMISSION_READERS_MAX, WATCH_READERS_MAX,
 };
 use crate::status::Rejection;
 use escapement_store::{Lending, Reader, Store, StoreFault};
@@ -22,6 +22,7 @@ pub(crate) struct Readers {
     listing: Arc<Semaphore>,
     watches: Arc<Semaphore>,
     submissions: Arc<Semaphore>,
+    feeds: Arc<Semaphore>,
     idle: Lending<dyn Reader>,
 }
 
@@ -36,6 +37,8 @@ pub(crate) enum ReadClass {
     Watch,
     /// What a repeated submission is answered with. Calls that hand in are bounded, so each waits for as long as it takes.
     Submission,
+    /// What was settled, for a reader of events. These are bounded, so each waits for as long as it takes.
+    Feed,
 }
 
 impl std::fmt::Debug for Readers {
@@ -59,6 +62,7 @@ impl Readers {
             listing: Arc::new(Semaphore::new(LISTING_READERS_MAX)),
             watches: Arc::new(Semaphore::new(WATCH_READERS_MAX)),
             submissions: Arc::new(Semaphore::new(SUBMISSION_READERS_MAX)),
+            feeds: Arc::new(Semaphore::new(FEED_READERS_MAX)),
             idle: Lending::new(idle),
         })
     }
@@ -98,6 +102,7 @@ impl Readers {
         let own = match reading {
             ReadClass::Watch => return in_turn(&self.watches).await,
             ReadClass::Submission => return in_turn(&self.submissions).await,
+            ReadClass::Feed => return in_turn(&self.feeds).await,
             ReadClass::Answer => None,
             ReadClass::List => Some(&self.listing),
         };

@@ -143,6 +143,16 @@ pub(super) fn audit_checksum(number: u64, audit: &[u8]) -> i64 {
     checksum([ValueRef::Integer(column_number(number)), ValueRef::Blob(audit)])
 }
 
+/// A place in the order of settling as a column, which sorts as the places do.
+pub(super) fn settlement_column(place: u64) -> [u8; 8] {
+    place.to_be_bytes()
+}
+
+/// The place in such a column; `None` if there is none.
+pub(super) fn settlement_of(column: Option<[u8; 8]>) -> Option<u64> {
+    column.map(u64::from_be_bytes)
+}
+
 /// Tags in one column: each with its length in front.
 pub(super) fn encode_tags<'a>(tags: impl IntoIterator<Item = &'a String>) -> Vec<u8> {
     let mut column = Vec::new();

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::columns::{
     BEHIND_SUMMARY, PART_INDEX, Progress, SUMMARY, accepted_checksum, audit_checksum, column_state,
-    result_checksum, summary,
+    result_checksum, settlement_column, settlement_of, summary,
 };
 use super::list::{list_query, saturated, saturated_limit};
 use super::operators;
@@ -19,12 +19,14 @@ use super::tombstones;
 use crate::database::connection::{reading, working};
 use crate::database::values::{column_number, number_of};
 use crate::{
-    ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Reader, RemovedExecution, StoreFault,
-    StoredExecution, StoredState, StoredSummary,
+    ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Reader, RemovedExecution, SettledPage,
+    StoreFault, StoredExecution, StoredState, StoredSummary,
 };
 
 /// Bytes of records at which a page of unsettled executions ends early.
 const PAGE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of results at which a page of settled executions ends early.
+const SETTLED_BYTES_MAX: usize = 1 << 20;
 
 pub(super) const PART_ACCEPTED: &str = "accepted record";
 const PART_RESULT: &str = "result record";
@@ -77,12 +79,14 @@ pub(super) fn fetch(connection: &Connection, number: u64) -> Result<StoredExecut
         .map_err(damaged)?
 }
 
-/// A settled execution whose accepted record is damaged: everything else of it, checked as far as it has a checksum.
-fn fetch_ending(connection: &Connection, number: u64) -> Result<StoredExecution, StoreFault> {
+/// A settled execution without its accepted record: its place in the order of settling and everything else of it, checked as
+/// far as it has a checksum.
+fn fetch_ending(connection: &Connection, number: u64) -> Result<(Option<u64>, StoredExecution), StoreFault> {
     let sql = format!(
-        "SELECT {SUMMARY}, NULL, NULL, s.result_checksum, s.result FROM execution e \
+        "SELECT {SUMMARY}, NULL, NULL, s.result_checksum, s.result, e.settlement FROM execution e \
          LEFT JOIN settled_record s ON s.number = e.number WHERE e.number = ?1"
     );
+    let unreadable = |error| reading(number, PART_INDEX, error);
     let ending = |row: &Row<'_>| {
         let summary = summary(row)?;
         match ending(row, &summary)? {
@@ -90,11 +94,18 @@ fn fetch_ending(connection: &Connection, number: u64) -> Result<StoredExecution,
                 number,
                 part: PART_ACCEPTED,
             }),
-            result => Ok(StoredExecution {
-                summary,
-                record: Bytes::new(),
-                result,
-            }),
+            result => {
+                let place = row
+                    .get(BEHIND_SUMMARY + 4)
+                    .map(settlement_of)
+                    .map_err(unreadable)?;
+                let execution = StoredExecution {
+                    summary,
+                    record: Bytes::new(),
+                    result,
+                };
+                Ok((place, execution))
+            }
         }
     };
     connection
@@ -216,7 +227,7 @@ impl Reader for EmbeddedReader {
                     part: PART_ACCEPTED,
                 },
             ) => match fetch_ending(&self.connection, number) {
-                Ok(found) if found.summary.execution_id == id => Ok(Some(found)),
+                Ok((_, found)) if found.summary.execution_id == id => Ok(Some(found)),
                 // The damage that was met first.
                 Ok(_) | Err(StoreFault::Corrupt { .. }) => Err(fault),
                 Err(fault) => Err(fault),
@@ -349,6 +360,46 @@ impl Reader for EmbeddedReader {
             match summary(row) {
                 Ok(summary) => page.push(summary),
                 Err(StoreFault::Corrupt { .. }) if !page.is_empty() => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(page)
+    }
+
+    fn settled(&self, after: u64, limit: usize) -> Result<SettledPage, StoreFault> {
+        // One read transaction, so that the places and the executions are of one moment.
+        let transaction = self.connection.unchecked_transaction().map_err(working)?;
+        let tally = Tally::load(&transaction).map_err(working)?;
+        let mut page = SettledPage {
+            last: tally.settlements_last,
+            removed: tally.settlements_removed,
+            ..SettledPage::default()
+        };
+        let mut select = transaction
+            .prepare_cached(
+                "SELECT settlement, number FROM execution INDEXED BY execution_by_settlement \
+                 WHERE settlement IS NOT NULL AND settlement > ?1 ORDER BY settlement LIMIT ?2",
+            )
+            .map_err(working)?;
+        let mut places = select
+            .query(params![settlement_column(after), saturated_limit(limit)])
+            .map_err(working)?;
+        let mut n_bytes = 0;
+        while n_bytes < SETTLED_BYTES_MAX {
+            let Some(row) = places.next().map_err(working)? else {
+                break;
+            };
+            let place = row.get(0).map(u64::from_be_bytes).map_err(working)?;
+            let number = row.get(1).and_then(number_of).map_err(working)?;
+            match fetch_ending(&transaction, number) {
+                Ok((stands_at, execution)) if stands_at == Some(place) => {
+                    n_bytes += execution.result.as_ref().map_or(0, Bytes::len);
+                    page.executions.push((place, execution));
+                }
+                Ok(_) | Err(StoreFault::Corrupt { .. }) => {
+                    page.damaged = Some(place);
+                    break;
+                }
                 Err(fault) => return Err(fault),
             }
         }

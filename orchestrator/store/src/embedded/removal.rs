@@ -10,7 +10,9 @@ use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
-use super::columns::{BEHIND_SUMMARY, PART_INDEX, SUMMARY, accepted_checksum, column_state, summary};
+use super::columns::{
+    BEHIND_SUMMARY, PART_INDEX, SUMMARY, accepted_checksum, column_state, settlement_of, summary,
+};
 use super::reader::PART_ACCEPTED;
 use super::tally::Tally;
 use super::tombstones::{self, PART_REMOVED, Placed};
@@ -158,6 +160,7 @@ pub(super) fn remove_executions(
         tally.n_settled -= 1;
         tally.n_removed += 1;
         remove(connection, summary, now_unix_ms)
+            .map(|place| tally.settlements_removed = tally.settlements_removed.max(place))
     });
     if let Err(fault) = applied {
         if matches!(fault, StoreFault::Corrupt { .. }) {
@@ -360,33 +363,25 @@ fn verified(connection: &Connection, number: u64) -> Result<(StoredSummary, usiz
     }
 }
 
-/// Removes one execution and keeps its ids.
-fn remove(connection: &Connection, summary: &StoredSummary, now_unix_ms: i64) -> Result<(), StoreFault> {
-    let removed = RemovedExecution {
-        number: summary.number,
-        execution_id: summary.execution_id,
-        plan_id: summary.plan_id,
-        request_digest: summary.request_digest,
-        settled_at: summary.settled_at.unwrap_or_default(),
-        removed_at: now_unix_ms,
-    };
-    let number = column_number(summary.number);
-    let delete = |sql| connection.prepare_cached(sql)?.execute([number]);
-    let apply = || -> rusqlite::Result<usize> {
-        let n_deleted = delete("DELETE FROM execution WHERE number = ?1 AND state = 2")?;
+/// Removes one execution and keeps its ids. Returns its place in the order of settling; 0 if it has none.
+fn remove(connection: &Connection, summary: &StoredSummary, now_unix_ms: i64) -> Result<u64, StoreFault> {
+    let removed = RemovedExecution::of(summary, now_unix_ms);
+    let number = [column_number(summary.number)];
+    let delete = |sql| connection.prepare_cached(sql)?.execute(number);
+    let apply = || -> rusqlite::Result<Option<Option<[u8; 8]>>> {
+        let sql = "DELETE FROM execution WHERE number = ?1 AND state = 2 RETURNING settlement";
+        let mut deleted = connection.prepare_cached(sql)?;
+        let place = deleted.query_row(number, |row| row.get(0)).optional()?;
         delete("DELETE FROM accepted_record WHERE number = ?1")?;
         delete("DELETE FROM settled_record WHERE number = ?1")?;
         if !planted::is_on(Bug::RemovedIdReusable) {
             tombstones::insert(connection, &removed)?;
         }
-        Ok(n_deleted)
+        Ok(place)
     };
-    let n_deleted = apply().map_err(|error| damage(summary.number, PART_INDEX, error))?;
-    assert!(
-        n_deleted == 1,
-        "what is removed was seen settled a moment ago, and nobody else writes"
-    );
-    Ok(())
+    let place = apply().map_err(|error| damage(summary.number, PART_INDEX, error))?;
+    let place = place.expect("what is removed was seen settled a moment ago, and nobody else writes");
+    Ok(settlement_of(place).unwrap_or_default())
 }
 
 /// A key that an index holds already, or lacks, is damage of that one execution.

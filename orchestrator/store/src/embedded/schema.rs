@@ -12,6 +12,7 @@ pub(super) const SCHEMA: Schema = Schema {
         include_str!("0005_actions.sql"),
         include_str!("0006_namespaces.sql"),
         include_str!("0007_operators.sql"),
+        include_str!("0008_settlements.sql"),
     ],
     application_id: 0x4553_4350,
 };

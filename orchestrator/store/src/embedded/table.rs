@@ -13,6 +13,7 @@ pub(super) const TABLE: Table = Table {
         "plan_id",
         "parent_execution_id",
         "CAST(namespace AS BLOB)",
+        "settlement",
         "iif(state < 2, x'', NULL)",
     ],
     indexes: &[
@@ -43,6 +44,13 @@ pub(super) const TABLE: Table = Table {
             key: "CAST(namespace AS BLOB)",
             condition: "namespace IS NOT NULL",
             order: "namespace, number",
+        },
+        Index {
+            what: "index entries by settlement",
+            name: "execution_by_settlement",
+            key: "settlement",
+            condition: "settlement IS NOT NULL",
+            order: "settlement",
         },
         Index {
             what: "index entries of unsettled executions",

@@ -30,12 +30,16 @@ pub(super) struct Tally {
     pub(super) n_forgotten: u64,
     /// The highest number of an entry of operators.
     pub(super) operators_last: u64,
+    /// The highest place in the order of settling that was given.
+    pub(super) settlements_last: u64,
+    /// The highest one whose execution was removed.
+    pub(super) settlements_removed: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT n_commits, number_last, n_lost, n_queued, n_running, n_settled, n_removed, \
-                   n_forgotten, operators_last FROM tally";
+                   n_forgotten, operators_last, settlements_last, settlements_removed FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
@@ -48,13 +52,16 @@ impl Tally {
                 n_removed: column(6)?,
                 n_forgotten: column(7)?,
                 operators_last: column(8)?,
+                settlements_last: column(9)?,
+                settlements_removed: column(10)?,
             })
         })
     }
 
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_queued = ?4, \
-                   n_running = ?5, n_settled = ?6, n_removed = ?7, n_forgotten = ?8, operators_last = ?9";
+                   n_running = ?5, n_settled = ?6, n_removed = ?7, n_forgotten = ?8, operators_last = ?9, \
+                   settlements_last = ?10, settlements_removed = ?11";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -65,6 +72,8 @@ impl Tally {
             self.n_removed,
             self.n_forgotten,
             self.operators_last,
+            self.settlements_last,
+            self.settlements_removed,
         ];
         connection
             .prepare_cached(sql)?
@@ -255,6 +264,8 @@ pub(super) fn check(
         .max(census.number_last)
         .max(census.accepted_last);
     tally.count_anew(&census);
+    // What was settled in a lost end had places, at most one for each number: none of them is given twice.
+    tally.settlements_last = tally.settlements_last.saturating_add(tally.number_last);
     restore(connection, &tally, &census).map_err(working)?;
     Ok(tally)
 }

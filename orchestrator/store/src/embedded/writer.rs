@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{
     FIXED, PART_INDEX, Progress, audit_checksum, column_state, covered, encode_tags, fixed, outline_column,
-    result_checksum, start_checksum, state_of,
+    result_checksum, settlement_column, start_checksum, state_of,
 };
 use super::operators;
 use super::reader::fetch;
@@ -34,8 +34,8 @@ const SELECT_PROGRESS: &str = "SELECT execution_id, state, status, started_at, s
      FROM execution WHERE number = ?1";
 const UPDATE_START: &str =
     "UPDATE execution SET state = ?2, started_at = ?3, start_checksum = ?4 WHERE number = ?1";
-const UPDATE_SETTLE: &str = "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5, outline = ?6 \
-    WHERE number = ?1";
+const UPDATE_SETTLE: &str = "UPDATE execution SET state = ?2, status = ?3, started_at = ?4, settled_at = ?5, outline = ?6, \
+    settlement = ?7 WHERE number = ?1";
 
 /// Applies the batch and leaves the new tally behind; after an error, a transaction may still be open.
 pub(super) fn apply(
@@ -344,6 +344,7 @@ fn settle(
         StoredState::Settled => return Ok(Outcome::Conflict(Conflict::AlreadySettled)),
     }
     tally.n_settled += 1;
+    tally.settlements_last += 1;
     let Ending {
         status,
         settled_at,
@@ -359,7 +360,10 @@ fn settle(
         .and_then(|mut update| {
             let state = column_state(StoredState::Settled);
             let outline = outline_column(place.number, outline);
-            update.execute(params![number, state, status, started_at, settled_at, outline])
+            let settlement = settlement_column(tally.settlements_last);
+            update.execute(params![
+                number, state, status, started_at, settled_at, outline, settlement
+            ])
         })
         .map_err(working)?;
     let result_sum = result_checksum(place.number, id, status, started_at, settled_at, result);

@@ -10,7 +10,7 @@ use super::disk::DiskContents;
 use super::operators::Operators;
 use crate::{
     AcceptWrite, ActionMemory, Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Removal, Removed,
-    RemovedExecution, StoredExecution, StoredState, StoredSummary, Write,
+    RemovedExecution, SettledPage, StoredExecution, StoredState, StoredSummary, Write,
 };
 
 /// One change; the same changes make the same contents.
@@ -29,6 +29,10 @@ pub struct Contents {
     by_id: BTreeMap<ExecutionId, u64>,
     by_plan: BTreeMap<PlanId, u64>,
     unsettled: BTreeSet<u64>,
+    /// Numbers by their place in the order of settling.
+    settled: BTreeMap<u64, u64>,
+    settlements_last: u64,
+    settlements_removed: u64,
     counts: Counts,
     /// In the order of removal.
     removed: VecDeque<RemovedExecution>,
@@ -42,6 +46,8 @@ pub struct Contents {
 struct Entry {
     execution: StoredExecution,
     audit: Option<Bytes>,
+    /// Its place in the order of settling; 0 until then.
+    settlement: u64,
 }
 
 impl DiskContents for Contents {
@@ -163,6 +169,7 @@ impl Contents {
             Entry {
                 execution,
                 audit: None,
+                settlement: 0,
             },
         );
         Ok(number)
@@ -192,6 +199,10 @@ impl Contents {
         }
         entry.execution.summary.state = StoredState::Settled;
         end(entry);
+        self.settlements_last += 1;
+        let place = self.settlements_last;
+        self.entry(number).settlement = place;
+        self.settled.insert(place, number);
         *self.count(before) -= 1;
         self.counts.settled += 1;
         self.unsettled.remove(&number);
@@ -209,8 +220,8 @@ impl Contents {
     /// One step of removal, lowest numbers first.
     pub(super) fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Removed {
         let due = self.due(policy, now_unix_ms);
-        for (number, settled_at) in &due {
-            self.remove(*number, *settled_at, now_unix_ms);
+        for number in &due {
+            self.remove(*number, now_unix_ms);
         }
         let n_ids = self.n_ids_due(policy, now_unix_ms);
         for removed in self.removed.drain(..n_ids) {
@@ -229,8 +240,8 @@ impl Contents {
         self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).is_empty()
     }
 
-    /// What one step removes, with the time at which it settled.
-    fn due(&self, policy: &Removal, now_unix_ms: i64) -> Vec<(u64, i64)> {
+    /// What one step removes.
+    fn due(&self, policy: &Removal, now_unix_ms: i64) -> Vec<u64> {
         let mut n_excess = policy.n_excess(self.counts.settled);
         let before = policy.settled_before(now_unix_ms);
         let spared_from = policy.spared_from(now_unix_ms);
@@ -244,7 +255,8 @@ impl Contents {
             n_excess -= u64::from(is_due && n_excess > 0);
             is_due
         };
-        settled.filter(is_due).take(REMOVED_PER_STEP_MAX).collect()
+        let due = settled.filter(is_due).map(|(number, _)| number);
+        due.take(REMOVED_PER_STEP_MAX).collect()
     }
 
     fn n_ids_due(&self, policy: &Removal, now_unix_ms: i64) -> usize {
@@ -256,7 +268,7 @@ impl Contents {
         due.take(REMOVED_PER_STEP_MAX).count()
     }
 
-    fn remove(&mut self, number: u64, settled_at: i64, now_unix_ms: i64) {
+    fn remove(&mut self, number: u64, now_unix_ms: i64) {
         let entry = self
             .executions
             .remove(&number)
@@ -264,16 +276,11 @@ impl Contents {
         let summary = entry.execution.summary;
         self.by_id.remove(&summary.execution_id);
         self.by_plan.remove(&summary.plan_id);
+        self.settled.remove(&entry.settlement);
+        self.settlements_removed = self.settlements_removed.max(entry.settlement);
         self.counts.settled -= 1;
         self.counts.removed += 1;
-        let removed = RemovedExecution {
-            number,
-            execution_id: summary.execution_id,
-            plan_id: summary.plan_id,
-            request_digest: summary.request_digest,
-            settled_at,
-            removed_at: now_unix_ms,
-        };
+        let removed = RemovedExecution::of(&summary, now_unix_ms);
         self.removed.push_back(removed);
         self.removed_by_id.insert(summary.execution_id, removed);
         self.removed_by_plan.insert(summary.plan_id, summary.execution_id);
@@ -297,6 +304,21 @@ impl Contents {
         self.by_id
             .get(&id)
             .map(|number| self.executions[number].execution.clone())
+    }
+
+    pub(super) fn settled(&self, after: u64, limit: usize) -> SettledPage {
+        let behind = self.settled.range((Bound::Excluded(after), Bound::Unbounded));
+        let executions = behind.take(limit).map(|(place, number)| {
+            let execution = self.executions[number].execution.clone();
+            let record = Bytes::new();
+            (*place, StoredExecution { record, ..execution })
+        });
+        SettledPage {
+            executions: executions.collect(),
+            damaged: None,
+            last: self.settlements_last,
+            removed: self.settlements_removed,
+        }
     }
 
     pub(super) fn audit(&self, id: ExecutionId) -> Option<Bytes> {

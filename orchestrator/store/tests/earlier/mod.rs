@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::path::Path;
 
 /// What each version added, and what takes it away again.
-const STEPS: [(&str, &str); 7] = [
+const STEPS: [(&str, &str); 8] = [
     (include_str!("../../src/embedded/0001_executions.sql"), ""),
     (
         include_str!("../../src/embedded/0002_removal.sql"),
@@ -32,6 +32,11 @@ const STEPS: [(&str, &str); 7] = [
     (
         include_str!("../../src/embedded/0007_operators.sql"),
         "DROP TABLE operator_entry; ALTER TABLE tally DROP COLUMN operators_last",
+    ),
+    (
+        include_str!("../../src/embedded/0008_settlements.sql"),
+        "DROP INDEX execution_by_settlement; ALTER TABLE execution DROP COLUMN settlement; \
+         ALTER TABLE tally DROP COLUMN settlements_last; ALTER TABLE tally DROP COLUMN settlements_removed",
     ),
 ];
 

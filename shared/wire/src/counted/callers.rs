@@ -37,6 +37,11 @@ impl Counted for v1::SubscribeEventsRequest {
     const IS_ASKED: bool = true;
 }
 
+impl Counted for v1::ReadEventsRequest {
+    const LISTS: Lists = &[(3, Entries(&[]))];
+    const IS_ASKED: bool = true;
+}
+
 /// What has no lists, or is an answer.
 macro_rules! uncounted {
     ($is_asked:literal: $($message:ident)*) => {
@@ -57,7 +62,7 @@ uncounted! { true:
 uncounted! { false:
     ForgetActionResponse WhoAmIResponse ListOperatorActionsResponse ReloadResponse
     SubmitPlanResponse ExecutePlanResponse ValidatePlanResponse GetExecutionResponse WaitExecutionResponse
-    ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse
+    ListExecutionsResponse WatchExecutionResponse ListAuditEntriesResponse SubscribeEventsResponse ReadEventsResponse
     ExplainExecutionResponse ReplayExecutionResponse ExportExecutionResponse SimulatePlanResponse
     ListWorkersResponse ListActionsResponse DrainWorkerResponse DeclareWorkerDeadResponse
 }

@@ -111,7 +111,7 @@ type Lookup = (&'static str, &'static str, Box<dyn ToSql>);
 
 /// The indexes in which an execution must stand, each with the question that only the index answers.
 fn lookups(summary: &StoredSummary) -> Vec<Lookup> {
-    let number: Box<dyn ToSql> = Box::new(column_number(summary.number));
+    let number = || -> Box<dyn ToSql> { Box::new(column_number(summary.number)) };
     let mut lookups: Vec<Lookup> = vec![
         (
             "index by execution id",
@@ -128,14 +128,23 @@ fn lookups(summary: &StoredSummary) -> Vec<Lookup> {
         lookups.push((
             "index of unsettled executions",
             "SELECT number FROM execution INDEXED BY execution_unsettled WHERE state < 2 AND number = ?1",
-            number,
+            number(),
         ));
-    } else if summary.parent_execution_id.is_some() {
+    } else {
+        lookups.push((
+            "index by settlement",
+            "SELECT iif(e.settlement IS NULL, e.number, (SELECT i.number FROM execution i \
+             INDEXED BY execution_by_settlement WHERE i.settlement = e.settlement)) \
+             FROM execution e NOT INDEXED WHERE e.number = ?1",
+            number(),
+        ));
+    }
+    if summary.settled_at.is_some() && summary.parent_execution_id.is_some() {
         lookups.push((
             "index by parent",
             "SELECT number FROM execution INDEXED BY execution_by_parent \
              WHERE parent_execution_id IS NOT NULL AND number = ?1",
-            number,
+            number(),
         ));
     }
     lookups
@@ -244,7 +253,7 @@ pub(super) fn operators(connection: &Connection, behind: Link) -> Result<(Examin
 }
 
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 8] = [
+const SAME_COUNTS: [(&str, &str, &str); 9] = [
     (
         "entries of the index by execution id",
         "SELECT count(*) FROM execution NOT INDEXED",
@@ -264,6 +273,11 @@ const SAME_COUNTS: [(&str, &str, &str); 8] = [
         "entries of the index by namespace",
         "SELECT count(namespace) FROM execution NOT INDEXED",
         "SELECT count(*) FROM execution INDEXED BY execution_by_namespace WHERE namespace IS NOT NULL",
+    ),
+    (
+        "entries of the index by settlement",
+        "SELECT count(settlement) FROM execution NOT INDEXED",
+        "SELECT count(*) FROM execution INDEXED BY execution_by_settlement WHERE settlement IS NOT NULL",
     ),
     (
         "accepted records",

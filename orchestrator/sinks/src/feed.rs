@@ -1,0 +1,316 @@
+//! Every event in the order of settling, read from the store, for readers that must not miss one. Remembers how far one reader is.
+
+use crate::event::by_reference;
+use crate::limits::{EVENT_DATA_BYTES_MAX, FEED_HEARTBEAT, FEED_PAGE};
+use crate::subscription::Subscribers;
+use crate::turns::{Delivery, Turn, Wanted, stream};
+use bytes::Bytes;
+use escapement_codec::event_json::{self, Ending};
+use escapement_codec::stored;
+use escapement_contract::Status as PlanStatus;
+use escapement_model::{BootId, ExecutionId};
+use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
+use escapement_transport::CallClass;
+use escapement_transport::refusal::plain;
+use escapement_transport::response_budget::{ResponseBudget, ResponsePermit, TakeDeadline};
+use escapement_wire::v1;
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Code, Status};
+
+/// Where settled executions are read.
+pub trait FeedSource: Send + Sync + 'static {
+    /// Reads on a thread that may block, once a reader of the store is free.
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Reader) -> Result<T, StoreFault> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Status>> + Send;
+}
+
+/// From where on a reader wants events, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct From {
+    /// The place behind which it begins; 0: the oldest one behind which nothing was removed.
+    pub after: u64,
+    /// The execution that it has seen at that place, if it says so.
+    pub after_id: Option<ExecutionId>,
+    /// How long the stream stays open without an event; `None`: for ever.
+    pub wait: Option<Duration>,
+}
+
+impl Subscribers {
+    /// The events behind a place, for a reader.
+    pub fn read<S: FeedSource>(
+        &self,
+        source: S,
+        from: From,
+        wanted: Wanted,
+        delivery: Delivery,
+    ) -> impl Stream<Item = Result<v1::ReadEventsResponse, Status>> + Send + use<S> {
+        stream(Feed {
+            source,
+            from,
+            wanted,
+            delivery,
+            settlements: self.settlements.clone(),
+            boot_id: self.boot_id,
+            told: from.after,
+            quiet_since: Instant::now(),
+            heartbeat_at: Instant::now() + FEED_HEARTBEAT,
+            page: VecDeque::new(),
+            on_its_way: None,
+            has_ended: false,
+        })
+    }
+}
+
+struct Feed<S> {
+    source: S,
+    /// `after` moves on with each page.
+    from: From,
+    wanted: Wanted,
+    delivery: Delivery,
+    settlements: watch::Receiver<u64>,
+    boot_id: BootId,
+    /// The last place that the reader was told.
+    told: u64,
+    quiet_since: Instant,
+    heartbeat_at: Instant,
+    /// What is read and not sent yet.
+    page: VecDeque<v1::ReadEventsResponse>,
+    /// The room of the page.
+    on_its_way: Option<TakeDeadline>,
+    has_ended: bool,
+}
+
+type Answer = Result<v1::ReadEventsResponse, Status>;
+
+impl<S: FeedSource> Turn for Feed<S> {
+    type Answer = v1::ReadEventsResponse;
+
+    async fn next(mut self) -> Option<(Self, Answer)> {
+        let answer = self.answer().await?;
+        let now = Instant::now();
+        self.heartbeat_at = now + FEED_HEARTBEAT;
+        if let Ok(answer) = &answer {
+            self.told = answer.sequence.unsigned_abs();
+            if answer.event.is_some() {
+                self.quiet_since = now;
+            }
+        }
+        Some((self, answer))
+    }
+}
+
+impl<S: FeedSource> Feed<S> {
+    async fn answer(&mut self) -> Option<Answer> {
+        loop {
+            if let Some(answer) = self.page.pop_front() {
+                return Some(Ok(answer));
+            }
+            self.on_its_way = None;
+            if self.has_ended || *self.delivery.closing.borrow() {
+                return None;
+            }
+            // Before the look, so that nothing is missed between it and the wait.
+            self.settlements.mark_unchanged();
+            match self.look().await {
+                Ok(true) => {}
+                Ok(false) => match self.wait().await {
+                    Waited::News => {}
+                    Waited::Silence => return Some(Ok(self.heartbeat())),
+                    Waited::End => {
+                        self.has_ended = true;
+                        if self.told < self.from.after {
+                            return Some(Ok(self.heartbeat()));
+                        }
+                    }
+                },
+                Err(status) => {
+                    self.has_ended = true;
+                    return Some(Err(status));
+                }
+            }
+        }
+    }
+
+    /// Reads the next page; false if there is nothing behind the last one.
+    async fn look(&mut self) -> Result<bool, Status> {
+        let (from, wanted, boot_id) = (self.from, self.wanted.clone(), self.boot_id);
+        let answers = self.delivery.answers.clone();
+        let read = move |reader: &dyn Reader| {
+            let page = reader.settled(from.after, FEED_PAGE)?;
+            let has_id = match from.after_id {
+                Some(id) if from.after > page.removed => stands_at(reader, from.after, id)?,
+                _ => true,
+            };
+            Ok((has_id, told(page, from.after, &wanted, boot_id, &answers)))
+        };
+        let (has_id, page) = self.source.read(read).await?;
+        let begins = from.after == 0 && page.removed > 0;
+        if begins {
+            // The next look begins there.
+            self.from.after = page.removed;
+            return Ok(true);
+        }
+        if from.after < page.removed || from.after > page.newest || !has_id {
+            return Err(gone(&page));
+        }
+        self.from.after_id = None;
+        if page.until == from.after {
+            return page.damaged.map_or(Ok(false), |sequence| Err(damaged(sequence)));
+        }
+        self.from.after = page.until;
+        self.page = page.answers;
+        self.on_its_way = Some(page.room.until_taken(self.delivery.abort.clone()));
+        Ok(true)
+    }
+
+    async fn wait(&mut self) -> Waited {
+        let mut closing = self.delivery.closing.clone();
+        let end_at = self.from.wait.map(|wait| self.quiet_since + wait);
+        let is_end_first = end_at.is_some_and(|end_at| end_at <= self.heartbeat_at);
+        let (until, over) = match end_at {
+            Some(end_at) if is_end_first => (end_at, Waited::End),
+            _ => (self.heartbeat_at, Waited::Silence),
+        };
+        // Biased: an end comes before another event.
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Waited::End,
+            changed = self.settlements.changed() => changed.map_or(Waited::End, |()| Waited::News),
+            () = sleep_until(until) => over,
+        }
+    }
+
+    fn heartbeat(&self) -> v1::ReadEventsResponse {
+        v1::ReadEventsResponse {
+            sequence: sequence(self.from.after),
+            event: None,
+        }
+    }
+}
+
+/// What a wait ended with.
+enum Waited {
+    News,
+    Silence,
+    End,
+}
+
+/// A page, as a reader gets it.
+struct Told {
+    answers: VecDeque<v1::ReadEventsResponse>,
+    room: ResponsePermit,
+    /// The place of the last execution that was read; where the page began if there was none.
+    until: u64,
+    damaged: Option<u64>,
+    newest: u64,
+    removed: u64,
+}
+
+/// Makes events of the executions, while the reader of the store is held: no more of this is held without room than there are readers.
+/// Without room the events say where their results are.
+fn told(page: SettledPage, after: u64, wanted: &Wanted, boot_id: BootId, answers: &ResponseBudget) -> Told {
+    let until = page.executions.last().map_or(after, |(place, _)| *place);
+    let is_wanted = |(_, execution): &(u64, StoredExecution)| {
+        let ending = ending(execution);
+        ending.is_some_and(|ending| wanted.has(ending.status.event_type(), &execution.summary.namespace))
+    };
+    let mut wanted: Vec<_> = page.executions.into_iter().filter(is_wanted).collect();
+    for (_, execution) in &mut wanted {
+        // R-7.4
+        execution.result = execution
+            .result
+            .take()
+            .filter(|result| result.len() <= EVENT_DATA_BYTES_MAX);
+    }
+    let results = wanted
+        .iter()
+        .filter_map(|(_, execution)| execution.result.as_ref());
+    let room = answers.take(CallClass::Subscriptions, results.map(Bytes::len).sum());
+    let events = wanted
+        .into_iter()
+        .map(|(place, execution)| v1::ReadEventsResponse {
+            sequence: sequence(place),
+            event: event(execution, boot_id, room.is_ok()),
+        });
+    Told {
+        answers: events.collect(),
+        room: room.unwrap_or_default(),
+        until,
+        damaged: page.damaged,
+        newest: page.last,
+        removed: page.removed,
+    }
+}
+
+fn event(execution: StoredExecution, boot_id: BootId, has_room: bool) -> Option<v1::CloudEvent> {
+    let attributes = event_json::event_attributes(&ending(&execution)?, boot_id);
+    let result = execution.result.filter(|_| has_room);
+    // What does not decode is told when its execution is asked for.
+    Some(
+        match result.and_then(|result| stored::decode_result(&result).ok()) {
+            Some(result) => v1::CloudEvent {
+                data: Some(result),
+                ..attributes
+            },
+            None => by_reference(attributes),
+        },
+    )
+}
+
+/// What the store says of the end; `None` for a status that this version does not know.
+fn ending(execution: &StoredExecution) -> Option<Ending> {
+    let summary = &execution.summary;
+    let status = match summary.status {
+        1 => PlanStatus::Success,
+        2 => PlanStatus::Partial,
+        3 => PlanStatus::Failure,
+        _ => return None,
+    };
+    Some(Ending {
+        execution_id: summary.execution_id,
+        plan_id: summary.plan_id,
+        status,
+        completed_at: summary.settled_at?,
+    })
+}
+
+/// True if that execution has that place, or what has it is damaged.
+fn stands_at(reader: &dyn Reader, place: u64, id: ExecutionId) -> Result<bool, StoreFault> {
+    let page = reader.settled(place.saturating_sub(1), 1)?;
+    let found = page.executions.first();
+    let is_there = found.is_some_and(|(at, execution)| *at == place && execution.summary.execution_id == id);
+    Ok(is_there || page.damaged == Some(place))
+}
+
+fn gone(page: &Told) -> Status {
+    let oldest = page.removed + 1;
+    let newest = page.newest;
+    plain(
+        Code::OutOfRange,
+        "CURSOR_GONE",
+        format!(
+            "After this event not all events are there: those before {oldest} were removed, or the store was restored from an \
+             older copy, which ends with {newest}; read anew with after_sequence 0."
+        ),
+        [("oldest", oldest.to_string()), ("newest", newest.to_string())],
+    )
+}
+
+fn damaged(place: u64) -> Status {
+    plain(
+        Code::DataLoss,
+        "RECORD_DAMAGED",
+        format!("The execution of event {place} is damaged; go on behind it with after_sequence {place}."),
+        [("sequence", place.to_string())],
+    )
+}
+
+fn sequence(place: u64) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX)
+}
