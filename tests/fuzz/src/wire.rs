@@ -9,6 +9,7 @@ use escapement_contract::{replay, validate_request};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_simulator::simulate;
 use escapement_wire::counted::{Counted, has_more_entries};
+use escapement_wire::externalscaler::ScaledObjectRef;
 use escapement_wire::v1;
 use escapement_wire::worker::v1 as worker;
 use prost::Message;
@@ -43,11 +44,12 @@ pub(crate) fn run(input: &[u8]) {
             again::<v1::SimulatePlanRequest>(message);
             simulated(message);
         }
+        19 => counted(message, |scaled: &ScaledObjectRef| scaled.scaler_metadata.len()),
         _ => object(message),
     }
 }
 
-const KINDS: u8 = 19;
+const KINDS: u8 = 20;
 
 /// What decodes can be encoded, and the encoded message says the same.
 fn again<T: Message + Default>(message: &[u8]) {
