@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "escapement/v1/fleet_service.proto",
         "escapement/v1/record.proto",
         "escapement/worker/v1/worker_service.proto",
+        "externalscaler/externalscaler.proto",
         "escapement/runs/v1/run_service.proto",
         "escapement/runs/v1/plan_service.proto",
         "escapement/runs/v1/inbox_service.proto",

@@ -69,6 +69,7 @@ async fn grpcurl_lists_the_services() {
         "escapement.v1.FleetService",
         "escapement.v1.PlanExecutionService",
         "escapement.worker.v1.WorkerService",
+        "externalscaler.ExternalScaler",
         "grpc.health.v1.Health",
     ];
     for service in services {

@@ -42,6 +42,7 @@ mod refusals;
 mod rendering;
 mod retention;
 mod runs;
+mod scaling;
 mod signals;
 mod simulating;
 mod sizes;

@@ -3,7 +3,7 @@
 use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
 use crate::world::{LIMIT, World};
 
-use escapement_tests::{ScriptedWorker, checkout, tool, wait_for};
+use escapement_tests::{Binaries, ScriptedWorker, checkout, tool, wait_for};
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use rustix::process::Signal;
@@ -36,6 +36,16 @@ async fn get(address: &str, path: &str, accept: &str) -> Option<(u16, String)> {
     stream.read_to_string(&mut answer).await.ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// The code with which `orchestrator health` ends.
+fn health(address: &str) -> Option<i32> {
+    let mut command = Command::new(Binaries::build().unwrap().orchestrator);
+    let output = command.args(["health", "--metrics-listen", address]).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), said.is_empty(), "{said}");
+    output.status.code()
 }
 
 /// The samples of a scrape by name and labels, as they are written.
@@ -246,6 +256,11 @@ async fn what_stands_now_is_shown_while_it_does() {
     assert_eq!(get(&address, "/readyz", "*/*").await.unwrap().0, 200);
     assert_eq!(get(&address, "/livez", "*/*").await.unwrap().0, 200);
     assert_eq!(get(&address, "/", "*/*").await.unwrap().0, 404);
+    let (_, port) = address.rsplit_once(':').unwrap();
+    for asked in [&address, &format!("0.0.0.0:{port}")] {
+        assert_eq!(health(asked), Some(0), "{asked}");
+    }
+    assert_eq!(health("nowhere"), Some(64));
 
     world.orchestrator.process.signal(Signal::TERM).unwrap();
     let drains = async || (get(&address, "/readyz", "*/*").await?.0 == 503).then_some(());
@@ -255,11 +270,13 @@ async fn what_stands_now_is_shown_while_it_does() {
         200,
         "it drains, and lives"
     );
+    assert_eq!(health(&address), Some(1), "it drains");
     worker.succeed(&assignment, json!({})).await;
     let second = worker.started().await;
     worker.succeed(&second, json!({})).await;
     let ended = world.orchestrator.process.exit(LIMIT).await.unwrap();
     assert!(ended.success(), "{ended:?}");
+    assert_eq!(health(&address), Some(1), "nobody answers");
 }
 
 #[tokio::test]

@@ -89,7 +89,10 @@ fn every_request() -> Vec<String> {
     // What requests about runs cost at most is not measured yet.
     let measured = |service: &ServiceDescriptor| !service.full_name().starts_with("escapement.runs.");
     for service in pool.services().filter(measured) {
-        if service.full_name().starts_with("escapement.") {
+        if ["escapement.", "externalscaler."]
+            .iter()
+            .any(|ours| service.full_name().starts_with(ours))
+        {
             let methods = service.methods();
             names.extend(methods.map(|method| format!("{}/{}", service.name(), method.name())));
         }

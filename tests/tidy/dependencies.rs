@@ -25,7 +25,7 @@ const TEST_DISK: &str = "escapement-test-disk";
 /// The simulation of runs, and what judges it.
 const RUNS_SIMULATION: &str = "escapement-runs-simulation";
 const RUNS_JUDGE: &str = "escapement-runs-judge";
-const ORCHESTRATOR: [&str; 19] = [
+const ORCHESTRATOR: [&str; 20] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
@@ -36,6 +36,7 @@ const ORCHESTRATOR: [&str; 19] = [
     "escapement-host",
     "escapement-transport",
     "escapement-operators",
+    "escapement-scaler",
     "escapement-run",
     "escapement-runs",
     "escapement-runs-host",

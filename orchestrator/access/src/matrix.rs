@@ -80,7 +80,8 @@ pub fn row(path: &str) -> Option<Row> {
         (PLANS, "ExportExecution") => [NO, NO, N, NO, NO, P, ALL],
         (EVENTS, "SubscribeEvents" | "ReadEvents") => [NO, N, N, NO, NO, ALL, ALL],
         (FLEET, "ListActions") => [NO, ALL, A, O, NO, ALL, ALL],
-        (FLEET, "ListWorkers") => [NO, ALL, NO, NO, NO, ALL, ALL],
+        (FLEET, "ListWorkers")
+        | (SCALER, "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => [NO, ALL, NO, NO, NO, ALL, ALL],
         (FLEET, "DrainWorker" | "DeclareWorkerDead" | "ForgetAction") => [NO, NO, NO, NO, NO, ALL, ALL],
         (WORKERS, "Session") => [NO, NO, NO, A, NO, NO, NO],
         (WORKERS, "ReportOutcomes") => [NO, NO, NO, O, O, NO, NO],
@@ -148,6 +149,7 @@ const EVENTS: &str = "escapement.v1.EventService";
 const FLEET: &str = "escapement.v1.FleetService";
 const ACCESS: &str = "escapement.v1.AccessService";
 const WORKERS: &str = "escapement.worker.v1.WorkerService";
+const SCALER: &str = "externalscaler.ExternalScaler";
 const RUNS: &str = "escapement.runs.v1.RunService";
 const SAVED_PLANS: &str = "escapement.runs.v1.PlanService";
 const INBOX: &str = "escapement.runs.v1.InboxService";

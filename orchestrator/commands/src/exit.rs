@@ -4,6 +4,8 @@ use escapement_store::StoreFault;
 use std::error::Error;
 use std::process::ExitCode;
 
+/// An orchestrator is not ready.
+pub const EXIT_NOT_READY: u8 = 1;
 /// Bad configuration (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;
 /// An input is not what it must be (`EX_DATAERR`).

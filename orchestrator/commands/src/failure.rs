@@ -1,9 +1,12 @@
 //! Why a command is not carried out: what is said on stderr and with which code the process exits.
 
-use crate::exit::{EXIT_CANNOT_CREATE, EXIT_DATA, EXIT_STORE, EXIT_USAGE, report, store_code};
+use crate::exit::{
+    EXIT_CANNOT_CREATE, EXIT_DATA, EXIT_NOT_READY, EXIT_STORE, EXIT_USAGE, report, store_code,
+};
 use escapement_store::StoreFault;
 use std::error::Error;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,6 +71,13 @@ pub enum Failure {
         /// What that comes from.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// An orchestrator is not ready, or is not there.
+    NotReady {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// Why not.
+        why: String,
+    },
     /// Record files are not as they were written.
     NotVerified {
         /// Files with a difference.
@@ -84,6 +94,7 @@ impl Failure {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::File { .. } => EXIT_CANNOT_CREATE,
             Failure::Input { .. } => EXIT_DATA,
+            Failure::NotReady { .. } => EXIT_NOT_READY,
             Failure::Store { source, .. } => store_code(source),
             Failure::NotDropped { .. }
             | Failure::NotExported { .. }
@@ -107,6 +118,9 @@ impl fmt::Display for Failure {
             Failure::Store { what, .. } => write!(f, "the {what}"),
             Failure::NotDropped { what, number, why } => {
                 write!(f, "{what} number {number} is not dropped: {why}")
+            }
+            Failure::NotReady { address, why } => {
+                write!(f, "the orchestrator at {address} is not ready: {why}")
             }
             Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
             Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
@@ -144,6 +158,7 @@ impl Error for Failure {
             Failure::Configuration { .. }
             | Failure::NotDropped { .. }
             | Failure::Input { .. }
+            | Failure::NotReady { .. }
             | Failure::Damaged { .. }
             | Failure::NotVerified { .. } => None,
         }

@@ -1,5 +1,5 @@
 //! What the orchestrator's binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of
-//! records, `render`, `token`; and the look through the store in the background. Starts no engine and opens no port.
+//! records, `render`, `token`, `health`; and the look through the store in the background. Starts no engine and opens no port.
 
 #![warn(clippy::too_many_lines)]
 
@@ -7,6 +7,7 @@ mod check;
 mod copies;
 mod drop;
 mod export;
+mod health;
 mod render;
 mod token;
 mod verify;
@@ -121,6 +122,12 @@ pub enum Command {
     ///
     /// Exit codes: 0 done; 64 wrong flags; 65 what stands on stdin is no token; 73 stdin cannot be read.
     Token(token::Token),
+    /// Asks an orchestrator on this machine whether calls should be sent to it, for images that have no shell and no curl.
+    ///
+    /// It asks /readyz of the address that --metrics-listen gave the orchestrator, for six seconds at most.
+    ///
+    /// Exit codes: 0 it is ready; 1 it is not, or does not answer; 64 wrong flags.
+    Health(health::Health),
 }
 
 /// Does it, and says on stdout what came of it.
@@ -137,5 +144,6 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Verify(flags) => verify::run(flags),
         Command::Render(flags) => render::run(flags),
         Command::Token(flags) => token::run(flags),
+        Command::Health(flags) => health::run(flags),
     }
 }

@@ -338,9 +338,19 @@ pub struct ActionView {
     pub in_flight: u32,
     /// Steps that wait for a worker.
     pub waiting: u32,
+    /// Executions that are held back in the queue, since no worker offers any action that they begin with; this is one of them.
+    pub held_back: u32,
     /// The operator declares it.
     pub is_declared: bool,
     /// For how many milliseconds it stays registered if no worker offers it meanwhile; `None` if one does, or if it is
     /// declared.
     pub registered_for_ms: Option<u64>,
+}
+
+impl ActionView {
+    /// What workers of the action have to do: steps that wait, attempts that run, and executions that are held back, each of which
+    /// begins with one step of it at least.
+    pub fn demand(&self) -> u64 {
+        u64::from(self.waiting) + u64::from(self.in_flight) + u64::from(self.held_back)
+    }
 }

@@ -75,7 +75,8 @@ impl Engine {
                 self.turn.reply(caller, workers);
             }
             Input::ListActions(caller) => {
-                let actions = self.fleet.action_views(&self.turn);
+                let n_held_for = |action| self.queue.n_held_for(action);
+                let actions = self.fleet.action_views(n_held_for, &self.turn);
                 self.turn.reply(caller, actions);
             }
             Input::FindAttempts { caller, tokens } => {

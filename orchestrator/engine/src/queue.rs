@@ -222,7 +222,16 @@ impl Queue {
 
     /// How many queued executions would begin with an action.
     pub(crate) fn n_needing(&self, action: ActionKey) -> usize {
+        self.n_having(self.needs.of(action))
+    }
+
+    /// How many executions are held back that would begin with an action.
+    pub(crate) fn n_held_for(&self, action: ActionKey) -> usize {
         let needs = self.needs.of(action);
+        self.n_having(needs.filter(|need| self.needs.is_held(*need)))
+    }
+
+    fn n_having(&self, needs: impl Iterator<Item = NeedKey>) -> usize {
         let lanes = needs.flat_map(|need| {
             let namespaces = self.needs.namespaces(need);
             namespaces.filter_map(move |namespace| Some((need, self.lanes.lane(namespace)?)))

@@ -6,6 +6,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod committer;
+pub mod execution_log;
 mod host;
 pub mod recovery;
 mod write_queue;

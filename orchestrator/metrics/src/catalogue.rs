@@ -148,7 +148,8 @@ catalogue! {
     ATTEMPTS_IN_FLIGHT = "escapement_attempts_in_flight", Gauge, [ACTION],
         "Attempts that workers have.";
     ACTION_DEMAND = "escapement_action_demand", Gauge, [ACTION],
-        "Steps that wait and attempts that workers have, together: what to scale workers by.";
+        "Steps that wait, attempts that workers have, and executions that are held back for want of a worker, together: \
+         what to scale workers by.";
     ACTION_FREE_SLOTS = "escapement_action_free_slots", Gauge, [ACTION],
         "Attempts that could start now. Actions of one worker share its slots.";
     ACTION_WORKERS = "escapement_action_workers", Gauge, [ACTION],

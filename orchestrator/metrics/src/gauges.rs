@@ -73,12 +73,13 @@ impl Metrics {
     /// Actions that share a label are added together; what is not there any more is not shown any more.
     fn show_actions(&self, actions: &[ActionView]) {
         let families = &self.0.families;
-        let mut shown: BTreeMap<Arc<str>, [u64; 4]> = BTreeMap::new();
+        let mut shown: BTreeMap<Arc<str>, [u64; 5]> = BTreeMap::new();
         for action in actions {
             let figures = shown.entry(self.0.actions.label(&action.name)).or_default();
-            let [waiting, in_flight, free_slots, workers] = figures;
+            let [waiting, in_flight, demand, free_slots, workers] = figures;
             *waiting += u64::from(action.waiting);
             *in_flight += u64::from(action.in_flight);
+            *demand += action.demand();
             *free_slots += u64::from(action.free_slots);
             *workers += u64::from(action.workers);
         }
@@ -96,12 +97,12 @@ impl Metrics {
             (
                 &families.action_demand,
                 &catalogue::ACTION_DEMAND,
-                |[waiting, in_flight, ..]| waiting + in_flight,
+                |[_, _, demand, ..]| demand,
             ),
             (
                 &families.action_free_slots,
                 &catalogue::ACTION_FREE_SLOTS,
-                |[_, _, free, _]| free,
+                |[_, _, _, free, _]| free,
             ),
             (
                 &families.action_workers,
@@ -124,7 +125,7 @@ fn set(gauges: &Gauges, entry: &Entry, value: &'static str, figure: impl TryInto
 }
 
 /// One of the figures of an action, out of all of them.
-type Figure = fn([u64; 4]) -> u64;
+type Figure = fn([u64; 5]) -> u64;
 
 /// An attempt that was told to stop so many milliseconds ago and is still there is stuck.
 const STUCK_MS: u64 = 10_000;

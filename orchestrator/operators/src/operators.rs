@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tonic::{Extensions, Status};
-use tracing::error;
+use tracing::{error, info};
 
 /// Takes a recording to the writer; false if the writer has ended.
 type Send = dyn Fn(Recording) -> bool + std::marker::Send + Sync;
@@ -47,6 +47,12 @@ impl Operators {
         act: impl Future<Output = Result<(T, Value), Status>> + std::marker::Send + 'static,
     ) -> Result<T, Status> {
         let intent = of_call(extensions, rpc, &request);
+        info!(
+            principal = intent.name,
+            peer = intent.peer,
+            rpc = intent.rpc,
+            "operator acts"
+        );
         let this = self.clone();
         let performed = tokio::spawn(async move {
             let number = this.send(OperatorDeed::Intent(intent)).await;

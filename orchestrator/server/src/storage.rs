@@ -1,6 +1,5 @@
 //! The threads around the store: one writes, some read, one looks for damage.
 
-pub(crate) mod execution_log;
 pub(crate) mod loader;
 pub(crate) mod readers;
 pub(crate) mod retention;

@@ -39,7 +39,7 @@ async fn what_executions_go_through_is_logged_and_no_frame_is() {
         "execution accepted",
         &process::uuid(1_000),
         "attempt_assigned",
-        "worker=\"worker\"",
+        "worker_id=\"worker\"",
         "execution succeeded",
         "execution failed",
         "code=\"CONTEXT_MISSING\"",

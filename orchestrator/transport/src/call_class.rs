@@ -5,6 +5,7 @@ use crate::limits::{
     OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
+use escapement_wire::externalscaler::external_scaler_server;
 use escapement_wire::runs::v1::{
     action_service_server, artifact_service_server, goal_service_server, inbox_service_server,
     plan_service_server, run_service_server, session_service_server, trigger_service_server,
@@ -21,6 +22,7 @@ const ACCESS: &str = access_service_server::SERVICE_NAME;
 const EVENTS: &str = event_service_server::SERVICE_NAME;
 const FLEET: &str = fleet_service_server::SERVICE_NAME;
 const WORKERS: &str = worker_service_server::SERVICE_NAME;
+const SCALER: &str = external_scaler_server::SERVICE_NAME;
 const RUNS: &str = run_service_server::SERVICE_NAME;
 const SAVED_PLANS: &str = plan_service_server::SERVICE_NAME;
 const INBOX: &str = inbox_service_server::SERVICE_NAME;
@@ -46,7 +48,7 @@ pub enum CallClass {
     Waits,
     /// Callers that watch an execution.
     Watches,
-    /// Subscribers to events.
+    /// Subscribers to events, and autoscalers.
     Subscriptions,
     /// Questions and orders of operators.
     Controls,
@@ -169,6 +171,8 @@ pub fn class_of(path: &str) -> CallClass {
         Some((WORKERS, _)) => CallClass::Reports,
         Some((FLEET | ACCESS, _)) => CallClass::Controls,
         Some((HEALTH, _)) => CallClass::Health,
+        Some((SCALER, "StreamIsActive")) => CallClass::Subscriptions,
+        Some((SCALER, _)) => CallClass::Controls,
         Some((EVENTS, _)) => CallClass::Subscriptions,
         Some((REFLECTION | REFLECTION_ALPHA, _)) => CallClass::Reflections,
         Some((PLANS, "SubmitPlan")) => CallClass::Writes,

@@ -58,7 +58,7 @@ pub(crate) const OPEN_READS_MAX: usize = 4_096;
 pub(crate) const OPEN_WAITS_MAX: usize = 20_000;
 /// Calls open at a time: `WatchExecution`.
 pub(crate) const OPEN_WATCHES_MAX: usize = 20_000;
-/// Calls open at a time: `SubscribeEvents`.
+/// Calls open at a time: `SubscribeEvents` and `StreamIsActive`.
 pub(crate) const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
 /// Calls open at a time: questions and orders of operators.
 pub(crate) const OPEN_CONTROLS_MAX: usize = 1_024;

@@ -44,6 +44,16 @@ pub mod runs {
     }
 }
 
+/// `externalscaler`: what KEDA calls.
+#[allow(
+    missing_docs,
+    clippy::all,
+    reason = "generated; the protos are the documentation"
+)]
+pub mod externalscaler {
+    include!(concat!(env!("OUT_DIR"), "/externalscaler.rs"));
+}
+
 /// `google.rpc.ErrorInfo.domain` of every reason that we give.
 pub const ERROR_DOMAIN: &str = "escapement.dev";
 

@@ -8,6 +8,7 @@
 use escapement_model::limits::{PLAN_BYTES_MAX, STEPS_MAX};
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::counted::{Counted, Holds, LIST_ENTRIES_MAX, Lists, has_more_entries};
+use escapement_wire::externalscaler::{GetMetricsRequest, ScaledObjectRef};
 use escapement_wire::v1::{
     ExecutePlanRequest, ExplainExecutionRequest, Plan, PlanStep, ReadEventsRequest, SimulatePlanRequest,
     SubmitPlanRequest, SubscribeEventsRequest, ValidatePlanRequest,
@@ -94,6 +95,16 @@ fn every_list_and_map_of_the_worker_protocol_is_counted() {
         .flat_map(|file| &file.service)
         .flat_map(|service| &service.method)
         .map(|method| method.input_type());
+    for (name, lists) in [
+        ("ScaledObjectRef", ScaledObjectRef::LISTS),
+        ("GetMetricsRequest", GetMetricsRequest::LISTS),
+    ] {
+        assert_eq!(
+            counted(lists),
+            lists_of(&format!(".externalscaler.{name}"), &all),
+            "{name}"
+        );
+    }
     let mut n_requests = 0;
     for request in requests {
         let name = request.rsplit('.').next().unwrap();

@@ -9,6 +9,7 @@ use escapement_contract::{replay, validate_request};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_simulator::simulate;
 use escapement_wire::counted::{Counted, has_more_entries};
+use escapement_wire::externalscaler::ScaledObjectRef;
 use escapement_wire::v1;
 use escapement_wire::worker::v1 as worker;
 use prost::Message;
@@ -44,6 +45,7 @@ pub(crate) fn run(input: &[u8]) {
             again::<v1::SimulatePlanRequest>(message);
             simulated(message);
         }
+        19 => counted(message, |scaled: &ScaledObjectRef| scaled.scaler_metadata.len()),
         _ => object(message),
     }
 }

@@ -10,6 +10,8 @@ use bytes::Bytes;
 use escapement_model::limits;
 use escapement_tests::raw_session::RawSession;
 use escapement_tests::wait_for;
+use escapement_wire::externalscaler::external_scaler_client::ExternalScalerClient;
+use escapement_wire::externalscaler::{GetMetricsRequest, ScaledObjectRef};
 use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{
@@ -96,6 +98,7 @@ pub(super) async fn measure(stage: &mut Stage) {
     let actions = kind("FleetService/ListActions", "of the same workers", 300, 300);
     let list = async |_| drop(fleet.list_actions(ListActionsRequest {}).await.unwrap());
     stage.cost(actions, 2, list).await;
+    scaled(stage).await;
     let asked = kind("AccessService/WhoAmI", "without a policy", 20, 20);
     let mut access = AccessServiceClient::new(stage.den.channel().await);
     let ask = async |_| drop(access.who_am_i(WhoAmIRequest {}).await.unwrap());
@@ -135,6 +138,46 @@ pub(super) async fn measure(stage: &mut Stage) {
     for session in sessions {
         leave(session).await;
     }
+}
+
+/// What an autoscaler asks while there are many actions, none of which its patterns match.
+async fn scaled(stage: &mut Stage) {
+    let scaler = ExternalScalerClient::new(stage.den.channel().await);
+    let actions = vec!["*x*y*z*"; 64].join(",");
+    let metadata = [("actions", actions.as_str()), ("slotsPerWorker", "16")];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let trigger = ScaledObjectRef {
+        scaler_metadata: metadata.into(),
+        ..ScaledObjectRef::default()
+    };
+    let kind = |name, worst| Kind {
+        name,
+        worst,
+        engine_max: 300,
+        other_max: 300,
+    };
+    let spec = kind("ExternalScaler/GetMetricSpec", "with 64 patterns");
+    let ask = async |_| drop(scaler.clone().get_metric_spec(trigger.clone()).await.unwrap());
+    stage.cost(spec, 2, ask).await;
+    let active = kind("ExternalScaler/IsActive", "64 patterns, the same actions");
+    let ask = async |_| drop(scaler.clone().is_active(trigger.clone()).await.unwrap());
+    stage.cost(active, 2, ask).await;
+    let request = GetMetricsRequest {
+        scaled_object_ref: Some(trigger.clone()),
+        metric_name: "escapement-demand".to_owned(),
+    };
+    let metrics = kind("ExternalScaler/GetMetrics", "64 patterns, the same actions");
+    let ask = async |_| drop(scaler.clone().get_metrics(request.clone()).await.unwrap());
+    stage.cost(metrics, 2, ask).await;
+    let stream = kind(
+        "ExternalScaler/StreamIsActive",
+        "64 patterns, the same actions, opened",
+    );
+    let ask = async |_| {
+        let opened = scaler.clone().stream_is_active(trigger.clone()).await.unwrap();
+        opened.into_inner().message().await.unwrap().unwrap();
+    };
+    stage.cost(stream, 2, ask).await;
 }
 
 fn hexadecimal(bytes: &Bytes) -> String {

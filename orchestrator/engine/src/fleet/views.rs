@@ -78,17 +78,22 @@ impl Fleet {
         })
     }
 
-    pub(crate) fn action_views(&self, turn: &Turn) -> Vec<ActionView> {
+    /// The actions that are registered. `n_held_for`: how many executions the queue holds back for one of them.
+    pub(crate) fn action_views(
+        &self,
+        n_held_for: impl Fn(ActionKey) -> usize,
+        turn: &Turn,
+    ) -> Vec<ActionView> {
         let now_ms = turn.now_ms();
         let registered = self.actions().filter(|(_, action)| action.is_registered(now_ms));
         registered
             // During the grace after the start an action that was only asked for is not offered by anybody.
             .filter(|(_, action)| action.was_offered || action.is_declared)
-            .map(|(key, action)| self.action_view(key, action, turn))
+            .map(|(key, action)| self.action_view(key, action, n_held_for(key), turn))
             .collect()
     }
 
-    fn action_view(&self, key: ActionKey, action: &Action, turn: &Turn) -> ActionView {
+    fn action_view(&self, key: ActionKey, action: &Action, n_held: usize, turn: &Turn) -> ActionView {
         ActionView {
             name: Arc::clone(&action.name),
             description: Arc::clone(&action.description),
@@ -98,6 +103,7 @@ impl Fleet {
             free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,
             waiting: action.n_waiting() as u32,
+            held_back: u32::try_from(n_held).unwrap_or(u32::MAX),
             is_declared: action.is_declared,
             registered_for_ms: (action.sessions.is_empty())
                 .then(|| action.registered_for_ms(turn.now_ms()))

@@ -3,7 +3,8 @@
 use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, ActionSpec, FromWorker, Input, Notice, ToWorker, WorkerSelector, WriteFailure, WriteOutcome,
+    ActionMemory, ActionSpec, ActionView, FromWorker, Input, Notice, ToWorker, WorkerSelector, WriteFailure,
+    WriteOutcome,
 };
 use escapement_model::codes;
 
@@ -169,11 +170,27 @@ fn a_declared_action_is_registered_without_a_worker() {
         world.run(n, plan(n, &[name]));
     }
     world.pass(600_000);
+    let demand = |world: &mut World| {
+        let actions = world.actions();
+        let of = |action: &ActionView| {
+            (
+                action.name.to_string(),
+                action.waiting,
+                action.held_back,
+                action.demand(),
+            )
+        };
+        actions.iter().map(of).collect::<Vec<_>>()
+    };
+    let held = |name: &str| (name.to_owned(), 0, 1, 1);
+    assert_eq!(demand(&mut world), [held("exact"), held("some.thing")]);
     assert!(!world.replies.contains_key(&1) && !world.replies.contains_key(&2));
     assert_eq!(world.code(3), codes::ACTION_NOT_FOUND);
     assert_eq!(forget(&mut world, "exact"), None);
     world.worker(1, 2, &["exact", "some.thing"]);
     assert_eq!(world.assignments(1).len(), 2);
+    let runs = |name: &str| (name.to_owned(), 0, 0, 1);
+    assert_eq!(demand(&mut world), [runs("exact"), runs("some.thing")]);
 }
 
 //

@@ -14,8 +14,10 @@ use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
 use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
+use escapement_scaler::Scaler;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_wire::DESCRIPTORS;
+use escapement_wire::externalscaler::external_scaler_server::ExternalScalerServer;
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
 use escapement_wire::runs::v1::artifact_service_server::ArtifactServiceServer;
 use escapement_wire::runs::v1::goal_service_server::GoalServiceServer;
@@ -29,6 +31,7 @@ use escapement_wire::v1::event_service_server::EventServiceServer;
 use escapement_wire::v1::fleet_service_server::FleetServiceServer;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionServiceServer;
 use escapement_wire::worker::v1::worker_service_server::WorkerServiceServer;
+use std::sync::Arc;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic_health::ServingStatus;
@@ -39,6 +42,7 @@ type PlanServer = PlanExecutionServiceServer<Plans>;
 type AccessServer = AccessServiceServer<Access>;
 type EventServer = EventServiceServer<Events>;
 type FleetServer = FleetServiceServer<Fleet>;
+type ScalerServer = ExternalScalerServer<Scaler>;
 type WorkerServer = WorkerServiceServer<Sessions>;
 
 type RunServer = RunServiceServer<escapement_runs_api::Runs>;
@@ -62,12 +66,13 @@ const RUN_SERVICES: [&str; 8] = [
     ArtifactServer::NAME,
 ];
 /// The services of which health can be asked in any case; the empty name stands for the whole orchestrator.
-const SERVICES: [&str; 6] = [
+const SERVICES: [&str; 7] = [
     "",
     AccessServer::NAME,
     PlanServer::NAME,
     EventServer::NAME,
     FleetServer::NAME,
+    ScalerServer::NAME,
     WorkerServer::NAME,
 ];
 
@@ -112,6 +117,10 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
         .add_service(fleet(edge))
         .add_service(
             AccessServer::new(Access::new(edge.clone()))
+                .max_decoding_message_size(message_bytes_max(CallClass::Controls)),
+        )
+        .add_service(
+            ScalerServer::new(Scaler::new(Arc::new(edge.clone()), edge.closing.clone()))
                 .max_decoding_message_size(message_bytes_max(CallClass::Controls)),
         )
         .add_service(

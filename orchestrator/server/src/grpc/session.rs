@@ -159,7 +159,7 @@ impl SessionReader {
             unhandled: Arc::new(Semaphore::new(SESSION_UNHANDLED_UNITS_MAX as usize)),
         };
         let name = WorkerName::of(&first);
-        name.log_begin(key);
+        name.log_begin(key, &self.principal);
         let reason = self.read_loop(first, &mut session).await;
         name.log_end(key, reason);
         // The engine's thread may have ended.
@@ -396,12 +396,16 @@ impl WorkerName {
         }
     }
 
-    fn log_begin(&self, key: SessionKey) {
+    fn log_begin(&self, key: SessionKey, principal: &Principal) {
         let Self {
             worker_id,
             instance_id,
         } = self;
-        info!(session = key.0, worker_id, instance_id, "worker session begins");
+        let principal = &*principal.name;
+        info!(
+            session = key.0,
+            worker_id, instance_id, principal, "worker session begins"
+        );
     }
 
     fn log_end(&self, key: SessionKey, reason: &str) {

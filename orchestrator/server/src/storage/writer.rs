@@ -1,12 +1,11 @@
 //! The thread that owns the store: takes every write that waits, commits them together, reports what came of them.
 //! Decides nothing, and acknowledges nothing that is not durable.
 
-use super::execution_log;
 use super::retention::Maintenance;
 use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::STORE_LOOK_INTERVAL;
 use escapement_engine::WriteOutcome;
-use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
+use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue, execution_log};
 use escapement_metrics::Metrics;
 use escapement_operators::{Recording, Scribe};
 use escapement_store::{Store, StoreFault};

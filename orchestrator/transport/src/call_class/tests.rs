@@ -83,8 +83,13 @@ fn every_class_stands_at_the_place_of_its_discriminant() {
 }
 
 #[test]
-fn what_sessions_share_and_what_users_are_told_has_its_class() {
+fn what_sessions_share_users_are_told_and_scalers_ask_has_its_class() {
     let kinds = [
+        (
+            "/externalscaler.ExternalScaler/StreamIsActive",
+            CallClass::Subscriptions,
+        ),
+        ("/externalscaler.ExternalScaler/GetMetrics", CallClass::Controls),
         ("/escapement.runs.v1.RunService/WatchNotices", CallClass::Watches),
         (
             "/escapement.runs.v1.SessionService/MergeSessionState",

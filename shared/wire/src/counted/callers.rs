@@ -2,7 +2,7 @@
 
 use super::Holds::{Entries, Heavy, One};
 use super::{Counted, Lists};
-use crate::v1;
+use crate::{externalscaler, v1};
 
 impl Counted for v1::SubmitPlanRequest {
     const LISTS: Lists = &[(1, One(PLAN)), (8, Entries(&[]))];
@@ -42,6 +42,28 @@ impl Counted for v1::ReadEventsRequest {
     const IS_ASKED: bool = true;
 }
 
+impl Counted for externalscaler::ScaledObjectRef {
+    const LISTS: Lists = SCALED_OBJECT;
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for externalscaler::GetMetricsRequest {
+    const LISTS: Lists = &[(1, One(SCALED_OBJECT))];
+    const IS_ASKED: bool = true;
+}
+
+impl Counted for externalscaler::IsActiveResponse {
+    const LISTS: Lists = &[];
+}
+
+impl Counted for externalscaler::GetMetricSpecResponse {
+    const LISTS: Lists = &[];
+}
+
+impl Counted for externalscaler::GetMetricsResponse {
+    const LISTS: Lists = &[];
+}
+
 /// What has no lists, or is an answer.
 macro_rules! uncounted {
     ($is_asked:literal: $($message:ident)*) => {
@@ -74,6 +96,9 @@ const PLAN: Lists = &[
     (9, One(&[(5, Entries(&[]))])),
     (11, Entries(&[])),
 ];
+
+/// `ScaledObjectRef`: the metadata.
+const SCALED_OBJECT: Lists = &[(3, Entries(&[]))];
 
 /// What a step weighs, in texts. Valid plans have at most 1024 steps.
 const STEP_WEIGHT: usize = 8;

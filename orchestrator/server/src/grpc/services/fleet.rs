@@ -6,12 +6,16 @@ use crate::host::handle::Lane;
 use crate::status::Rejection;
 use escapement_codec::execution::count;
 use escapement_codec::fleet;
-use escapement_engine::{ActionForgotten, Input, Losses, SessionState, WorkerSelector, WorkersDrain};
+use escapement_engine::{
+    ActionForgotten, ActionView, Input, Losses, SessionState, WorkerSelector, WorkersDrain,
+};
 use escapement_model::{InstanceId, limits};
+use escapement_scaler::Source;
 use escapement_transport::CallClass;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::{FleetService, SERVICE_NAME};
 use serde_json::{Value, json};
+use std::pin::Pin;
 use tonic::{Extensions, Request, Response, Status};
 use tracing::info;
 
@@ -170,6 +174,12 @@ impl FleetService for Fleet {
             Ok((answer, json!({"known": was_known, "queued_executions": n_queued})))
         };
         self.perform(&extensions, "ForgetAction", asked, forget).await
+    }
+}
+
+impl Source for Edge {
+    fn actions(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ActionView>, Status>> + Send + '_>> {
+        Box::pin(async { Ok(Edge::actions(self, Lane::Control).await?) })
     }
 }
 

@@ -1,12 +1,14 @@
 //! Log lines about executions, from the thread that makes them durable: what is logged is in the store.
 //! Names ids and codes only; what callers and handlers wrote stands in no log.
+//! At the level `debug`: a busy orchestrator has thousands of executions in a second.
 
+use escapement_codec::store_write::namespace_of;
 use escapement_contract::{AuditKind, Settlement, Status};
 use escapement_engine::{StoreWrite, WriteOutcome};
-use tracing::{Level, debug, enabled, info};
+use tracing::{Level, debug, enabled};
 
 /// Logs writes that are durable.
-pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
+pub fn written(content: &StoreWrite, outcome: &WriteOutcome) {
     if !matches!(outcome, WriteOutcome::Durable) {
         return;
     }
@@ -17,11 +19,13 @@ pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
             started_at,
             ..
         } => {
-            let plan_id = request.plan().id();
-            let starts = started_at.is_some();
-            info!(%execution_id, %plan_id, starts, "execution accepted");
+            let (plan_id, starts) = (request.plan().id(), started_at.is_some());
+            debug!(
+                %execution_id, %plan_id, namespace = %namespace_of(request), starts,
+                "execution accepted"
+            );
         }
-        StoreWrite::Start { execution_id, .. } => info!(%execution_id, "execution started"),
+        StoreWrite::Start { execution_id, .. } => debug!(%execution_id, "execution started"),
         StoreWrite::Settle { settlement, .. } => settled(settlement),
         StoreWrite::RememberActions { .. } => {}
     }
@@ -29,14 +33,14 @@ pub(crate) fn written(content: &StoreWrite, outcome: &WriteOutcome) {
 
 fn settled(settlement: &Settlement) {
     let result = &settlement.result;
-    let execution_id = result.execution_id;
+    let (execution_id, plan_id) = (result.execution_id, result.plan_id);
     if enabled!(Level::DEBUG) {
         for entry in &settlement.audit {
             step(&execution_id.to_string(), entry.at_unix_ms, &entry.kind);
         }
     }
     let Some(error) = &result.error else {
-        debug!(%execution_id, duration_ms = result.duration_ms, "execution succeeded");
+        debug!(%execution_id, %plan_id, duration_ms = result.duration_ms, "execution succeeded");
         return;
     };
     let step_id = error.step_id.map(|step_id| step_id.to_string());
@@ -44,10 +48,16 @@ fn settled(settlement: &Settlement) {
     let (steps_executed, steps_total) = (result.steps_executed, result.steps_total);
     match result.status {
         Status::Partial => {
-            info!(%execution_id, code, step_id, steps_executed, steps_total, duration_ms, "execution ended in part");
+            debug!(
+                %execution_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
+                "execution ended in part"
+            );
         }
         Status::Success | Status::Failure => {
-            info!(%execution_id, code, step_id, steps_executed, steps_total, duration_ms, "execution failed");
+            debug!(
+                %execution_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
+                "execution failed"
+            );
         }
     }
 }
@@ -60,7 +70,7 @@ fn step(execution_id: &str, at_unix_ms: i64, kind: &AuditKind) {
             step_id,
             attempt,
             worker,
-        } => debug!(execution_id, at_unix_ms, %step_id, attempt, worker = &**worker, "{event}"),
+        } => debug!(execution_id, at_unix_ms, %step_id, attempt, worker_id = &**worker, "{event}"),
         AuditKind::AttemptReturned {
             step_id,
             attempt,
