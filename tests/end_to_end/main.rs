@@ -48,6 +48,7 @@ mod simulating;
 mod sizes;
 mod starting;
 mod tls;
+mod traces;
 mod validation;
 mod waiting;
 mod watching;

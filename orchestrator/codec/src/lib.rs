@@ -23,6 +23,7 @@ pub mod session_in;
 pub mod session_journal;
 pub mod session_out;
 pub mod session_rights;
+pub mod trace;
 mod traits;
 
 pub mod archive;

@@ -1,5 +1,6 @@
 //! What workers are told, from the engine to the wire. Payloads and environments stay the bytes that came in.
 
+use crate::trace::{self, Sampling, Trace};
 use bytes::Bytes;
 use escapement_engine::{
     AckVerdict, Assignment, Cancel, CancelReason, KeepOrStop, SessionErrorCode, ToWorker, Welcome,
@@ -9,7 +10,7 @@ use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_response::Message;
 use std::sync::Arc;
 
-/// What `Welcome` says beside what the engine decides.
+/// What workers are told beside what the engine decides.
 #[derive(Clone, Debug)]
 pub struct WelcomeDefaults {
     /// This process lifetime.
@@ -20,13 +21,18 @@ pub struct WelcomeDefaults {
     pub lease_ms: u64,
     /// Addresses of the other orchestrators.
     pub peers: Arc<[String]>,
+    /// Present if traces are exported: then each attempt is told the span that it will have.
+    pub traces: Option<Sampling>,
 }
 
 /// One message; the engine sees to its size.
 pub fn message(message: ToWorker, greeting: &WelcomeDefaults) -> Message {
     match message {
         ToWorker::Assignments(items) => Message::Assignments(v1::Assignments {
-            items: items.iter().map(assignment).collect(),
+            items: items
+                .iter()
+                .map(|item| assignment(item, greeting.traces))
+                .collect(),
         }),
         ToWorker::Welcome(welcome) => Message::Welcome(self::welcome(welcome, greeting)),
         ToWorker::HeartbeatAck { n } => Message::HeartbeatAck(v1::HeartbeatAck { n, peers: Vec::new() }),
@@ -65,10 +71,16 @@ pub fn message(message: ToWorker, greeting: &WelcomeDefaults) -> Message {
 }
 
 /// One attempt for a worker.
-fn assignment(assignment: &Assignment) -> v1::Assignment {
+fn assignment(assignment: &Assignment, traces: Option<Sampling>) -> v1::Assignment {
     // the step itself and nothing of any other.
     let request = &assignment.request;
     let step = request.plan().step(assignment.step);
+    let mut headers = request.correlation_context().clone();
+    if let Some(sampling) = traces {
+        let execution_id = assignment.execution_id;
+        let span = trace::attempt_span(execution_id, step.id(), assignment.attempt);
+        Trace::of(execution_id, request, sampling).write_headers(span, &mut headers);
+    }
     v1::Assignment {
         attempt_token: token(assignment.token),
         execution_id: assignment.execution_id.to_string(),
@@ -79,7 +91,7 @@ fn assignment(assignment: &Assignment) -> v1::Assignment {
         payload: Some(step.payload().clone()),
         environment: Some(request.environment().clone()),
         timeout_ms: milliseconds(assignment.timeout_ms),
-        headers: request.correlation_context().clone(),
+        headers,
     }
 }
 

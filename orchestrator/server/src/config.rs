@@ -17,6 +17,7 @@ use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
 use escapement_process::settings::{Given, Logging};
 use escapement_store::Removal;
+use escapement_traces::TraceFlags;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,6 +50,10 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_METRICS_MAX_ACTIONS", value_name = "COUNT", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub metrics_max_actions: u32,
+
+    /// Where traces go, and which.
+    #[command(flatten)]
+    pub traces: TraceFlags,
 
     /// How connections are encrypted, and whose certificates are believed.
     #[command(flatten)]
@@ -273,7 +278,8 @@ impl Config {
         let problem = self
             .access
             .problem(self.listen)
-            .or_else(|| self.contract.problem());
+            .or_else(|| self.contract.problem())
+            .or_else(|| self.traces.problem());
         if problem.is_some() {
             return problem;
         }

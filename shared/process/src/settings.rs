@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 69] = [
+const VARIABLES: [&str; 71] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -254,6 +254,7 @@ const VARIABLES: [&str; 69] = [
     "METRICS_MAX_ACTIONS",
     "NO_RUNS",
     "ORCHESTRATOR",
+    "OTLP_HEADERS_FILE",
     "PEERS",
     "PLANNER_LIMIT_MS",
     "PLANTED_BUG",
@@ -276,6 +277,7 @@ const VARIABLES: [&str; 69] = [
     "TLS_SERVER_NAME",
     "TOKEN",
     "TOKEN_FILE",
+    "TRACE_PARENT",
     "WEBHOOK_LISTEN",
     "WORKER_ID",
 ];

@@ -25,7 +25,7 @@ pub enum Interruption {
 
 impl Interruption {
     /// `reason` in the context of the error.
-    pub(crate) const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Restarted { .. } => "orchestrator_restarted",
             Self::Restored => "restored_from_backup",

@@ -66,6 +66,7 @@ impl Stage {
             heartbeat_interval_ms: 1,
             lease_ms: 1,
             peers: Arc::new([]),
+            traces: None,
         };
         let events = escapement_sinks::Sinks::without_sinks(boot_id()).subscribers();
         let operators = Operators::new(|_| false);

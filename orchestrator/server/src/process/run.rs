@@ -32,6 +32,7 @@ use escapement_runs_api::webhooks;
 use escapement_runs_shell::RunsHandle;
 use escapement_sinks::{CannotStart, Sinks};
 use escapement_store::{Embedded, Reader, Store};
+use escapement_traces::Flush;
 use escapement_transport::CallerThreads;
 use escapement_transport::reload::Looks;
 use std::net::SocketAddr;
@@ -82,8 +83,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let scrub = start_scrub(config, &store, runs_store.as_ref())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
-    let writer = writer::spawn(store, asked, stored, scribe, maintenance, metrics.clone());
-    let writer = writer.map_err(no_thread)?;
+    let (traces, flush) = security::start_traces(config)?.unzip();
+    let counted = (metrics.clone(), traces);
+    let writer = writer::spawn(store, asked, stored, scribe, maintenance, counted).map_err(no_thread)?;
     let start = EngineStart {
         config: engine_config,
         clock,
@@ -119,7 +121,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     runtimes.shut_down();
     // The writer ends once nobody can tell it anything any more.
     drop((scrub, operators));
-    join_all(runs, engine_thread, loader, writer);
+    join_all(runs, engine_thread, loader, writer, flush);
     ended
 }
 
@@ -134,6 +136,7 @@ fn join_all(
     engine: JoinHandle<()>,
     loader: JoinHandle<()>,
     writer: JoinHandle<Embedded>,
+    flush: Option<Flush>,
 ) {
     if let Some(runs) = runs {
         runs.join();
@@ -142,6 +145,9 @@ fn join_all(
     join("loader", loader);
     // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
     drop(join("writer", writer));
+    if let Some(flush) = flush {
+        flush.wait();
+    }
     info!("stopped");
 }
 
@@ -356,6 +362,7 @@ fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {
         heartbeat_interval_ms: engine.heartbeat_interval_ms,
         lease_ms: engine.lease_ms,
         peers: config.peers.as_slice().into(),
+        traces: config.traces.sampling(),
     }
 }
 

@@ -6,6 +6,7 @@ use escapement_keys::Keys;
 use escapement_model::hex;
 use escapement_operators::Operators;
 use escapement_process::say;
+use escapement_traces::{CannotStart, Flush, Traces};
 use escapement_transport::reload::{Cause, Looked, Looks, Reload, Report};
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
@@ -74,6 +75,10 @@ impl Security {
             problem: format!("cannot be reached as configured: {problem}"),
         };
         config.contract.check().map_err(wrong_contract)?;
+        config
+            .traces
+            .check()
+            .map_err(|(flag, problem)| wrong_traces(config, flag, problem))?;
         let mut sources: Vec<Box<dyn Reload>> = Vec::new();
         let mut tls = None;
         if let Some(settings) = config.security.tls() {
@@ -170,6 +175,27 @@ fn recorded(operators: Operators) -> impl FnMut(Cause, &Report, &mut dyn FnMut()
             replace();
             json!({"what": report.what, "result": "replaced"})
         });
+    }
+}
+
+/// Begins to export traces; `None` if there is nowhere to.
+///
+/// # Errors
+/// [`Failure`]: what is wrong with a file, or that there is no thread.
+pub(crate) fn start_traces(config: &Config) -> Result<Option<(Traces, Flush)>, Failure> {
+    Traces::start(&config.traces, env!("CARGO_PKG_VERSION")).map_err(|fault| match fault {
+        CannotStart::Flag(flag, problem) => wrong_traces(config, flag, problem),
+        CannotStart::Thread(source) => Failure::System {
+            what: "thread for traces",
+            source,
+        },
+    })
+}
+
+fn wrong_traces(config: &Config, flag: &str, problem: String) -> Failure {
+    Failure::Configuration {
+        setting: config.given.naming_variable(flag),
+        problem,
     }
 }
 

@@ -9,6 +9,7 @@ use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue, execution
 use escapement_metrics::Metrics;
 use escapement_operators::{Recording, Scribe};
 use escapement_store::{Store, StoreFault};
+use escapement_traces::Traces;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -43,7 +44,7 @@ pub(crate) fn spawn<S: Store + 'static>(
     stored: UnboundedSender<StoredBatch>,
     scribe: Scribe,
     maintenance: Maintenance,
-    metrics: Option<Metrics>,
+    (metrics, traces): (Option<Metrics>, Option<Traces>),
 ) -> std::io::Result<JoinHandle<S>> {
     std::thread::Builder::new()
         .name("writer".to_owned())
@@ -57,6 +58,7 @@ pub(crate) fn spawn<S: Store + 'static>(
                 waiting: WriteQueue::default(),
                 maintenance,
                 metrics,
+                traces,
             }
             .run()
         })
@@ -72,6 +74,8 @@ struct Writer<S> {
     maintenance: Maintenance,
     /// `None` if nobody looks at figures.
     metrics: Option<Metrics>,
+    /// `None` if nothing is exported.
+    traces: Option<Traces>,
 }
 
 impl<S: Store> Writer<S> {
@@ -87,12 +91,15 @@ impl<S: Store> Writer<S> {
             // Behind the answer, for which callers wait.
             for (job, (_, outcome)) in commit.jobs.iter().zip(&stored) {
                 execution_log::written(&job.content, outcome);
+                if matches!(outcome, WriteOutcome::Durable) {
+                    self.metrics
+                        .iter()
+                        .for_each(|metrics| metrics.written(&job.content));
+                    self.traces.iter().for_each(|traces| traces.written(&job.content));
+                }
             }
             if let Some(metrics) = &self.metrics {
                 metrics.committed(stored.len(), took);
-                let outcomes = commit.jobs.iter().zip(&stored);
-                let durable = outcomes.filter(|(_, (_, outcome))| matches!(outcome, WriteOutcome::Durable));
-                durable.for_each(|(job, _)| metrics.written(&job.content));
             }
         }
         self.committer.into_store()

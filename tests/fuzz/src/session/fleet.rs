@@ -329,6 +329,7 @@ impl Fleet {
             heartbeat_interval_ms: limits::HEARTBEAT_INTERVAL_MS,
             lease_ms: limits::LEASE_MS,
             peers: Arc::new([]),
+            traces: None,
         };
         let wire = v1::SessionResponse {
             seq,

@@ -73,10 +73,17 @@ fn run(
         jobs.send(ToWriter::Jobs(batch)).unwrap();
     }
     drop(jobs);
-    let store = spawn(store, jobs_rx, stored, scribe(), keeping_everything(), None)
-        .unwrap()
-        .join()
-        .unwrap();
+    let store = spawn(
+        store,
+        jobs_rx,
+        stored,
+        scribe(),
+        keeping_everything(),
+        (None, None),
+    )
+    .unwrap()
+    .join()
+    .unwrap();
     let mut outcomes = Vec::new();
     while let Ok(stored) = stored_rx.try_recv() {
         outcomes.extend(stored);

@@ -28,6 +28,7 @@ impl Fixture {
             heartbeat_interval_ms: 3_000,
             lease_ms: 10_000,
             peers: ["http://b:1".to_owned(), "https://c:2".to_owned()].into(),
+            traces: None,
         };
         Self {
             stream: SessionStream::new(queue, greeting, Arc::default(), end_rx, oneshot::channel().0),

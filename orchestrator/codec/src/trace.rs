@@ -1,0 +1,194 @@
+//! Which trace an execution belongs to, and the ids of its spans. Makes no span and sends nothing.
+//!
+//! All of it is derived of the request and the execution id. So a worker is told the span that its attempt will have before
+//! there is one, nobody keeps it in memory, and a restart comes to the same ids.
+
+use escapement_contract::Request;
+use escapement_model::{ExecutionId, StepId, hex};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+use crate::provenance::Provenance;
+
+/// 8 bytes, not all zero.
+pub type SpanId = [u8; 8];
+
+/// Which executions are traced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Traces whose last 56 bits are a smaller number are not sampled.
+    sampled_from: u64,
+    respects_parents: bool,
+}
+
+impl Sampling {
+    /// `ratio` of the executions that name no parent are traced, 0 to 1. A parent that is respected decides for its children,
+    /// and its trace goes on; any other is only linked.
+    ///
+    /// # Panics
+    /// If the ratio is out of range.
+    pub fn new(ratio: f64, respects_parents: bool) -> Self {
+        assert!((0.0..=1.0).contains(&ratio), "a ratio of {ratio}");
+        let n_sampled = (ratio * TRACES as f64) as u64;
+        Self {
+            sampled_from: TRACES - n_sampled,
+            respects_parents,
+        }
+    }
+
+    /// The last 56 bits decide, as level 2 of the specification has it. They are random in a UUID v4, too: its version and its
+    /// variant stand before them.
+    fn samples(self, trace_id: &[u8; 16]) -> bool {
+        let (_, last) = trace_id.split_at(8);
+        let last = u64::from_be_bytes(last.try_into().expect("8 of 16 bytes are left"));
+        last % TRACES >= self.sampled_from
+    }
+}
+
+/// A span that somebody else made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanContext {
+    /// Its trace.
+    pub trace_id: [u8; 16],
+    /// The span.
+    pub span_id: SpanId,
+    /// As it came; empty if there is none.
+    pub tracestate: String,
+    is_sampled: bool,
+}
+
+impl SpanContext {
+    /// Reads a `traceparent` of version 00, or what a later version has in common with it.
+    fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
+        let mut fields = traceparent.split('-');
+        let version = lower_hex::<1>(fields.next()?)?;
+        let trace_id = lower_hex::<16>(fields.next()?)?;
+        let span_id = lower_hex::<8>(fields.next()?)?;
+        let [flags] = lower_hex::<1>(fields.next()?)?;
+        let is_longer = fields.next().is_some();
+        let is_of_a_version = version != [0xff] && (version != [0] || !is_longer);
+        let names_a_span = trace_id != [0; 16] && span_id != [0; 8];
+        (is_of_a_version && names_a_span).then(|| Self {
+            trace_id,
+            span_id,
+            tracestate: tracestate.unwrap_or_default().to_owned(),
+            is_sampled: flags & SAMPLED != 0,
+        })
+    }
+
+    /// What the call said counts before what the request carries.
+    fn of_caller(request: &Request) -> Option<Self> {
+        let of_call =
+            Provenance::decode(request.provenance()).and_then(|provenance| provenance.trace_context);
+        let of_call = of_call.and_then(|call| Self::parse(&call.traceparent, Some(&call.tracestate)));
+        of_call.or_else(|| {
+            let context = request.correlation_context();
+            let text = |key| context.get(key).map(String::as_str);
+            Self::parse(text(TRACEPARENT)?, text(TRACESTATE))
+        })
+    }
+}
+
+/// The trace of one execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The caller's, else the bytes of the execution id, so that a trace is found by that.
+    pub trace_id: [u8; 16],
+    /// The span that the execution is part of.
+    pub parent: Option<SpanContext>,
+    /// A caller's span whose trace does not go on.
+    pub ignored: Option<SpanContext>,
+    /// True if its spans are exported.
+    pub is_sampled: bool,
+}
+
+impl Trace {
+    /// The trace of an execution.
+    pub fn of(execution_id: ExecutionId, request: &Request, sampling: Sampling) -> Self {
+        match SpanContext::of_caller(request) {
+            Some(parent) if sampling.respects_parents => Self {
+                trace_id: parent.trace_id,
+                is_sampled: parent.is_sampled,
+                parent: Some(parent),
+                ignored: None,
+            },
+            ignored => Self {
+                trace_id: *execution_id.as_bytes(),
+                is_sampled: sampling.samples(execution_id.as_bytes()),
+                parent: None,
+                ignored,
+            },
+        }
+    }
+
+    /// Replaces what the headers of an attempt say of a trace by the span of the attempt.
+    pub fn write_headers(&self, span_id: SpanId, headers: &mut BTreeMap<String, String>) {
+        let flags = if self.is_sampled { SAMPLED } else { 0 };
+        let (trace_id, span_id) = (hex::text(&self.trace_id), hex::text(&span_id));
+        headers.insert(
+            TRACEPARENT.to_owned(),
+            format!("00-{trace_id}-{span_id}-{flags:02x}"),
+        );
+        let tracestate = self.parent.as_ref().map(|parent| parent.tracestate.as_str());
+        match tracestate.filter(|text| (1..=TRACESTATE_BYTES_MAX).contains(&text.len())) {
+            Some(tracestate) => headers.insert(TRACESTATE.to_owned(), tracestate.to_owned()),
+            None => headers.remove(TRACESTATE),
+        };
+    }
+}
+
+/// The span of an execution.
+pub fn execution_span(execution_id: ExecutionId) -> SpanId {
+    span_id(execution_id, &NO_STEP, 0)
+}
+
+/// The span of the time in the queue.
+pub fn queued_span(execution_id: ExecutionId) -> SpanId {
+    span_id(execution_id, &NO_STEP, 1)
+}
+
+/// The span that stands for those that are left out.
+pub fn missing_span(execution_id: ExecutionId) -> SpanId {
+    span_id(execution_id, &NO_STEP, 2)
+}
+
+/// The span of a step that has none of an attempt.
+pub fn step_span(execution_id: ExecutionId, step_id: StepId) -> SpanId {
+    span_id(execution_id, step_id.as_bytes(), 0)
+}
+
+/// The span of an attempt, 1 for the first.
+pub fn attempt_span(execution_id: ExecutionId, step_id: StepId, attempt: u32) -> SpanId {
+    span_id(execution_id, step_id.as_bytes(), attempt)
+}
+
+fn span_id(execution_id: ExecutionId, step_id: &[u8; 16], number: u32) -> SpanId {
+    let hash = Sha256::new()
+        .chain_update(execution_id.as_bytes())
+        .chain_update(step_id)
+        .chain_update(number.to_be_bytes())
+        .finalize();
+    let (first, _) = hash.split_at(8);
+    first.try_into().expect("8 of 32 bytes")
+}
+
+fn lower_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    hex::bytes(text).filter(|_| is_lower)?.try_into().ok()
+}
+
+/// Header of the trace and the span.
+const TRACEPARENT: &str = "traceparent";
+/// Header of what vendors add.
+const TRACESTATE: &str = "tracestate";
+/// Flag of a span that is recorded.
+const SAMPLED: u8 = 1;
+/// What the random part of a trace id can be: 2^56.
+const TRACES: u64 = 1 << 56;
+/// No step has this id.
+const NO_STEP: [u8; 16] = [0; 16];
+/// Bytes of a `tracestate` that goes on; the specification asks for at least so many.
+const TRACESTATE_BYTES_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests;

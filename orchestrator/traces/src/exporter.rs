@@ -1,0 +1,194 @@
+//! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
+
+use crate::attributes::text;
+use crate::flags::TraceFlags;
+use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, CONNECT_TIMEOUT, EXPORT_TIMEOUT};
+use crate::losses::Losses;
+use crate::spans::spans;
+use crate::waiting::Waiting;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use std::io;
+use std::sync::mpsc as std_mpsc;
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Extensions, Request};
+use tracing::info;
+
+/// What is sent, and to whom.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    flags: TraceFlags,
+    endpoint: String,
+    version: &'static str,
+    losses: Losses,
+}
+
+/// What comes to the thread.
+struct Incoming {
+    queue: mpsc::Receiver<Waiting>,
+    /// `None` once it is asked for the end.
+    stopped: Option<oneshot::Receiver<()>>,
+}
+
+impl Exporter {
+    pub(crate) fn new(flags: TraceFlags, endpoint: String, version: &'static str, losses: Losses) -> Self {
+        Self {
+            flags,
+            endpoint,
+            version,
+            losses,
+        }
+    }
+
+    /// Starts the thread. It ends when `stopped` asks for that and the queue is empty.
+    pub(crate) fn spawn(
+        self,
+        queue: mpsc::Receiver<Waiting>,
+        stopped: oneshot::Receiver<()>,
+        flushed: std_mpsc::Sender<()>,
+    ) -> io::Result<JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let incoming = Incoming {
+            queue,
+            stopped: Some(stopped),
+        };
+        std::thread::Builder::new()
+            .name("traces".to_owned())
+            .spawn(move || {
+                runtime.block_on(self.run(incoming));
+                // Nobody waits if the process goes on without an end.
+                let _nobody_waits = flushed.send(());
+            })
+    }
+
+    async fn run(self, mut incoming: Incoming) {
+        let times = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT).timeout(EXPORT_TIMEOUT);
+        let channel = match self.flags.credentials().channel(&self.endpoint, times) {
+            Ok(channel) => channel,
+            Err(problem) => {
+                // The files were there a moment ago.
+                tracing::error!(problem, "traces cannot be exported");
+                return;
+            }
+        };
+        info!(
+            endpoint = self.endpoint,
+            ratio = self.flags.trace_ratio,
+            "traces exported"
+        );
+        while let Some(batch) = incoming.batch().await {
+            self.export(&channel, batch).await;
+        }
+    }
+
+    /// Exports whole executions, in order. Those that a message has spans of which is not taken are dropped with all behind.
+    async fn export(&self, channel: &Channel, executions: Vec<Vec<Span>>) {
+        // Where each execution ends among all spans.
+        let ends: Vec<usize> = executions
+            .iter()
+            .scan(0, |end, spans| {
+                *end += spans.len();
+                Some(*end)
+            })
+            .collect();
+        let mut spans = executions.into_iter().flatten().peekable();
+        let mut n_sent = 0;
+        while spans.peek().is_some() {
+            let message: Vec<Span> = spans.by_ref().take(BATCH_SPANS_MAX).collect();
+            let n = message.len();
+            if let Err(why) = self.send(channel, message).await {
+                let n_whole = ends.iter().filter(|end| **end <= n_sent).count();
+                self.losses.lost(ends.len() - n_whole, &why);
+                return;
+            }
+            n_sent += n;
+        }
+    }
+
+    async fn send(&self, channel: &Channel, spans: Vec<Span>) -> Result<(), String> {
+        let headers: MetadataMap = self.flags.headers()?;
+        let request = Request::from_parts(headers, Extensions::default(), self.message(spans));
+        let mut client = TraceServiceClient::new(channel.clone());
+        // Connecting is not part of the channel's own limit.
+        let answer = timeout(EXPORT_TIMEOUT, client.export(request)).await;
+        let answer = answer.map_err(|_| "the collector does not answer".to_owned())?;
+        let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
+        match answer.into_inner().partial_success {
+            Some(partial) if partial.rejected_spans > 0 => Err(format!(
+                "the collector rejected {} spans: {}",
+                partial.rejected_spans, partial.error_message
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+        let attributes = vec![
+            text("service.name", self.flags.otlp_service_name.as_str()),
+            text("service.version", self.version),
+        ];
+        ExportTraceServiceRequest {
+            resource_spans: vec![ResourceSpans {
+                resource: Some(Resource {
+                    attributes,
+                    ..Resource::default()
+                }),
+                scope_spans: vec![ScopeSpans {
+                    scope: Some(InstrumentationScope {
+                        name: "escapement".to_owned(),
+                        version: self.version.to_owned(),
+                        ..InstrumentationScope::default()
+                    }),
+                    spans,
+                    ..ScopeSpans::default()
+                }],
+                ..ResourceSpans::default()
+            }],
+        }
+    }
+}
+
+impl Incoming {
+    /// The spans of some executions: as many as fill a message, or as come within a second. `None` at the end.
+    async fn batch(&mut self) -> Option<Vec<Vec<Span>>> {
+        let mut n_spans = 0;
+        let mut executions = Vec::new();
+        let mut take = |waiting: Waiting| {
+            let spans = spans(&waiting.settlement, &waiting.request, &waiting.trace);
+            // What the record took is free; its spans are bounded.
+            drop(waiting.room);
+            n_spans += spans.len();
+            executions.push(spans);
+            n_spans < BATCH_SPANS_MAX
+        };
+        let mut has_room = take(self.next().await?);
+        let full_at = Instant::now() + BATCH_TIME;
+        while has_room && let Ok(Some(waiting)) = timeout_at(full_at, self.next()).await {
+            has_room = take(waiting);
+        }
+        Some(executions)
+    }
+
+    async fn next(&mut self) -> Option<Waiting> {
+        if let Some(stopped) = &mut self.stopped {
+            tokio::select! {
+                // What waits is taken before the end is looked at.
+                biased;
+                waiting = self.queue.recv() => return waiting,
+                _ = stopped => {}
+            }
+            self.stopped = None;
+            self.queue.close();
+        }
+        self.queue.recv().await
+    }
+}

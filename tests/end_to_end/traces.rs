@@ -1,0 +1,291 @@
+//! Traces over OTLP: what a collector gets is what happened, in the trace of the caller, and no collector delays anybody.
+
+use crate::plans::{RequestWords, StepWords, WORK, echo, plan, request, step, step_id};
+use crate::world::{LIMIT, World};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, fresh_id, wait_for};
+use escapement_wire::v1::plan_result::Status;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use rustix::process::Signal;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+
+/// A collector that remembers what it got, and takes it or not.
+#[derive(Clone, Debug, Default)]
+struct Collector {
+    refuses: bool,
+    got: Arc<Mutex<Got>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Got {
+    spans: Vec<Span>,
+    authorization: BTreeSet<String>,
+    n_messages: usize,
+}
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, tonic::Status> {
+        let mut got = self.got.lock().unwrap();
+        got.n_messages += 1;
+        if self.refuses {
+            return Err(tonic::Status::permission_denied("no"));
+        }
+        if let Some(value) = request.metadata().get("authorization") {
+            got.authorization.insert(value.to_str().unwrap().to_owned());
+        }
+        let resources = request.into_inner().resource_spans.into_iter();
+        let scopes = resources.flat_map(|resource| resource.scope_spans);
+        got.spans.extend(scopes.flat_map(|scope| scope.spans));
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+impl Collector {
+    /// Serves on a free port; its address.
+    async fn serve(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = Server::builder().add_service(TraceServiceServer::new(self.clone()));
+        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        address
+    }
+
+    fn got(&self) -> Got {
+        self.got.lock().unwrap().clone()
+    }
+
+    /// The spans once so many executions are there with all of theirs.
+    async fn executions(&self, n: usize) -> Vec<Span> {
+        let complete = async || {
+            let spans = self.got().spans;
+            (spans.iter().filter(|span| span.name == "execution").count() == n).then_some(spans)
+        };
+        wait_for("executions at the collector", LIMIT, complete)
+            .await
+            .unwrap()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn attribute(span: &Span, key: &str) -> String {
+    let found = span.attributes.iter().find(|attribute| attribute.key == key);
+    match found.and_then(|attribute| attribute.value.clone()?.value) {
+        Some(Value::StringValue(text)) => text,
+        Some(Value::IntValue(number)) => number.to_string(),
+        other => panic!("{key} is {other:?} in {span:?}"),
+    }
+}
+
+fn of_execution<'a>(spans: &'a [Span], execution_id: &str) -> &'a Span {
+    let is_it =
+        |span: &&Span| span.name == "execution" && attribute(span, "escapement.execution.id") == execution_id;
+    spans.iter().find(is_it).unwrap()
+}
+
+fn children<'a>(spans: &'a [Span], parent: &Span) -> Vec<&'a Span> {
+    let is_child = |span: &&Span| span.parent_span_id == parent.span_id;
+    spans.iter().filter(is_child).collect()
+}
+
+fn exporting(settings: OrchestratorSettings, endpoint: &str, ratio: &str) -> OrchestratorSettings {
+    settings
+        .flag("--otlp-endpoint", endpoint)
+        .flag("--trace-ratio", ratio)
+}
+
+/// A directory with a file `headers`.
+fn directory_with(text: &str) -> PrivateDirectory {
+    let directory = PrivateDirectory::new("traces").unwrap();
+    std::fs::write(directory.join("headers"), text).unwrap();
+    directory
+}
+
+#[tokio::test]
+async fn a_callers_trace_goes_through_executions_steps_and_nested_plans() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let headers = directory_with("authorization: Bearer of-the-collector\n");
+    let world = World::start_with(|settings| {
+        exporting(settings, &endpoint, "0").flag("--otlp-headers-file", headers.join("headers").display())
+    });
+    let world = world.await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let child = json!({
+        "id": fresh_id(), "version": 1, "created_at": 1_766_016_000_000_i64, "name": "nested",
+        "context_requirements": ["region"],
+        "steps": [{ "id": step_id(0), "action": "echo", "payload": {} }],
+    });
+    let parent = request(plan([
+        step(0, "execute_plan").payload(json!({ "plan": child })),
+        echo(1, json!({})),
+    ]));
+    let id = parent.id();
+    let mut call = Request::new(parent);
+    let traceparent = format!("00-{TRACE}-{CALLER}-01");
+    call.metadata_mut()
+        .insert("traceparent", traceparent.parse().unwrap());
+    let answer = world.orchestrator.plans().execute_plan(call).await.unwrap();
+    assert_eq!(answer.into_inner().result.unwrap().status(), Status::Success);
+    // Its caller names no trace, and of those none is sampled.
+    world.execute(request(plan([echo(0, json!({}))]))).await;
+
+    let spans = collector.executions(2).await;
+    assert!(
+        spans.iter().all(|span| hex(&span.trace_id) == TRACE),
+        "{spans:#?}"
+    );
+    let root = of_execution(&spans, &id);
+    assert_eq!(hex(&root.parent_span_id), CALLER);
+    let below = children(&spans, root);
+    let names: Vec<&str> = below.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["queued", "step", "step"]);
+    assert_eq!(attribute(below[1], "escapement.step.action"), "execute_plan");
+    let nested = children(&spans, below[1]);
+    let [nested] = nested.as_slice() else {
+        panic!("{nested:#?}")
+    };
+    assert_eq!(attribute(nested, "escapement.plan.name"), "nested");
+    let names: Vec<&str> = children(&spans, nested)
+        .iter()
+        .map(|span| span.name.as_str())
+        .collect();
+    assert_eq!(names, ["queued", "step"]);
+    assert_eq!(spans.len(), 7);
+    let shown: Vec<String> = collector.got().authorization.into_iter().collect();
+    assert_eq!(shown, ["Bearer of-the-collector"]);
+}
+
+#[tokio::test]
+async fn without_an_endpoint_an_attempt_is_told_what_the_caller_said() {
+    let world = World::start().await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let mut asked = request(plan([step(0, WORK)]));
+    let said = format!("00-{TRACE}-{CALLER}-01");
+    let context = &mut asked.correlation_context;
+    context.insert("traceparent".to_owned(), said.clone());
+    world.submit(&asked).await;
+    let assignment = worker.started().await;
+    assert_eq!(assignment.headers["traceparent"], said);
+    worker.succeed(&assignment, json!({})).await;
+}
+
+#[tokio::test]
+async fn what_a_kill_interrupts_has_the_span_that_its_worker_was_told() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let mut world = World::start_with(|settings| exporting(settings, &endpoint, "1")).await;
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;
+    let first = request(plan([step(0, WORK)]));
+    world.submit(&first).await;
+    let assignment = worker.started().await;
+    worker.succeed(&assignment, json!({})).await;
+    collector.executions(1).await;
+    let second = request(plan([step(0, WORK)]));
+    world.submit(&second).await;
+    let assignment = worker.started().await;
+    let told = assignment.headers["traceparent"].clone();
+    world.crash_and_restart().await;
+
+    let spans = collector.executions(2).await;
+    let root = of_execution(&spans, &second.id());
+    assert_eq!(attribute(root, "error.type"), "orchestrator_restarted");
+    assert_eq!(
+        hex(&root.trace_id),
+        second.id().replace('-', ""),
+        "an execution id finds its trace"
+    );
+    let fields: Vec<&str> = told.split('-').collect();
+    assert_eq!((fields[1], fields[3]), (hex(&root.trace_id).as_str(), "01"));
+    // The record of what was interrupted tells no attempts, so the span that was told is there at most once.
+    let ids: BTreeSet<_> = spans.iter().map(|span| (&span.trace_id, &span.span_id)).collect();
+    assert_eq!(ids.len(), spans.len(), "no span is there twice");
+    let of_first = of_execution(&spans, &first.id());
+    assert_eq!(children(&spans, of_first).len(), 2);
+}
+
+/// Executes, sees that drops are told, and ends within the time for the last traces.
+async fn nobody_waits(endpoint: &str, is_told: bool) {
+    let mut world = World::start_with(|settings| exporting(settings, endpoint, "1")).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..3 {
+        let result = world.execute(request(plan([echo(0, json!({}))]))).await;
+        assert_eq!(result.status(), Status::Success);
+    }
+    let log = world.directory.join("orchestrator.stderr");
+    let dropped = async || {
+        let log = std::fs::read_to_string(&log).ok()?;
+        log.contains("traces of executions are dropped").then_some(())
+    };
+    if is_told {
+        wait_for("the drop to be told", LIMIT, dropped).await.unwrap();
+    }
+    let asked = Instant::now();
+    world.orchestrator.process.signal(Signal::TERM).unwrap();
+    let ended = world.orchestrator.process.exit(LIMIT).await.unwrap();
+    assert!(ended.success(), "{ended:?}");
+    assert!(asked.elapsed() < LIMIT / 2, "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_collector_that_refuses_delays_nobody() {
+    let collector = Collector {
+        refuses: true,
+        ..Collector::default()
+    };
+    nobody_waits(&collector.serve().await, true).await;
+    assert!(collector.got().n_messages > 0);
+}
+
+#[tokio::test]
+async fn a_collector_that_is_absent_delays_nobody() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    nobody_waits(&endpoint, true).await;
+}
+
+#[tokio::test]
+async fn a_collector_that_never_answers_delays_nobody() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    nobody_waits(&endpoint, false).await;
+    drop(listener);
+}
+
+#[tokio::test]
+async fn what_waits_at_the_end_is_exported() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let world = World::start_with(|settings| exporting(settings, &endpoint, "1")).await;
+    let worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..20 {
+        world.execute(request(plan([echo(0, json!({}))]))).await;
+    }
+    drop(worker);
+    world.orchestrator.stop().await.unwrap();
+    let spans = collector.got().spans;
+    assert_eq!(spans.iter().filter(|span| span.name == "execution").count(), 20);
+}
