@@ -86,6 +86,7 @@ impl Orchestrator {
                 heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
                 lease_ms: LEASE_MS,
                 peers: Arc::from([]),
+                traces: None,
             },
             began_at_ms: now_ms,
             frozen_until_ms: 0,
