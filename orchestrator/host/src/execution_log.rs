@@ -4,12 +4,12 @@
 
 use escapement_codec::store_write::namespace_of;
 use escapement_contract::{AuditKind, Settlement, Status};
-use escapement_engine::{StoreWrite, WriteOutcome};
+use escapement_engine::StoreWrite;
 use tracing::{Level, debug, enabled};
 
-/// Logs writes that are durable.
-pub fn written(content: &StoreWrite, outcome: &WriteOutcome) {
-    if !matches!(outcome, WriteOutcome::Durable) {
+/// Logs a write that is durable.
+pub fn written(content: &StoreWrite) {
+    if !enabled!(Level::DEBUG) {
         return;
     }
     match content {
@@ -33,11 +33,9 @@ pub fn written(content: &StoreWrite, outcome: &WriteOutcome) {
 
 fn settled(settlement: &Settlement) {
     let result = &settlement.result;
-    let (execution_id, plan_id) = (result.execution_id, result.plan_id);
-    if enabled!(Level::DEBUG) {
-        for entry in &settlement.audit {
-            step(&execution_id.to_string(), entry.at_unix_ms, &entry.kind);
-        }
+    let (execution_id, plan_id) = (result.execution_id.to_string(), result.plan_id);
+    for entry in &settlement.audit {
+        step(&execution_id, entry.at_unix_ms, &entry.kind);
     }
     let Some(error) = &result.error else {
         debug!(%execution_id, %plan_id, duration_ms = result.duration_ms, "execution succeeded");
@@ -46,20 +44,14 @@ fn settled(settlement: &Settlement) {
     let step_id = error.step_id.map(|step_id| step_id.to_string());
     let (code, duration_ms) = (error.code.as_str(), result.duration_ms);
     let (steps_executed, steps_total) = (result.steps_executed, result.steps_total);
-    match result.status {
-        Status::Partial => {
-            debug!(
-                %execution_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
-                "execution ended in part"
-            );
-        }
-        Status::Success | Status::Failure => {
-            debug!(
-                %execution_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
-                "execution failed"
-            );
-        }
-    }
+    let ended = match result.status {
+        Status::Partial => "execution ended in part",
+        Status::Success | Status::Failure => "execution failed",
+    };
+    debug!(
+        %execution_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
+        "{ended}"
+    );
 }
 
 /// What an attempt or a step went through, with the time when it did.

@@ -1,4 +1,4 @@
-//! Looks at the actions, again and again while somebody follows them, one for all who do. Looks at nothing while nobody does.
+//! Asks the engine for its actions at intervals, once for all streams together, and only while a stream is open.
 
 use escapement_engine::ActionView;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(crate) type Busy = BTreeSet<Arc<str>>;
 #[derive(Debug)]
 pub(crate) struct Looks {
     source: Arc<dyn Source>,
-    /// `None` while nobody has looked.
+    /// `None` before the first look.
     last: watch::Sender<Option<Busy>>,
     /// True while a task looks.
     is_looking: Mutex<bool>,

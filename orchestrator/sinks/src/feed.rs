@@ -32,7 +32,7 @@ pub trait FeedSource: Send + Sync + 'static {
 
 /// From where on a reader wants events, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub struct From {
+pub struct ReadFrom {
     /// The place behind which it begins; 0: the oldest one behind which nothing was removed.
     pub after: u64,
     /// The execution that it has seen at that place, if it says so.
@@ -46,7 +46,7 @@ impl Subscribers {
     pub fn read<S: FeedSource>(
         &self,
         source: S,
-        from: From,
+        from: ReadFrom,
         wanted: Wanted,
         delivery: Delivery,
     ) -> impl Stream<Item = Result<v1::ReadEventsResponse, Status>> + Send + use<S> {
@@ -70,7 +70,7 @@ impl Subscribers {
 struct Feed<S> {
     source: S,
     /// `after` moves on with each page.
-    from: From,
+    from: ReadFrom,
     wanted: Wanted,
     delivery: Delivery,
     settlements: watch::Receiver<u64>,

@@ -31,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 pub use self::append_file::AppendFile;
 pub use self::error_handler::CannotStart;
 pub use self::event::TerminalEvent;
-pub use self::feed::{FeedSource, From};
+pub use self::feed::{FeedSource, ReadFrom};
 pub use self::subscription::Subscribers;
 pub use self::turns::{Delivery, Wanted};
 

@@ -75,16 +75,9 @@ impl TraceFlags {
     /// The flag that cannot be kept, and why.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let Some(endpoint) = &self.otlp_endpoint else {
-            let given = [
-                ("--otlp-headers-file", &self.otlp_headers_file),
-                ("--otlp-ca", &self.otlp_ca),
-            ];
-            let [headers, _] = given;
             // The certificate may stand in the environment of every process.
-            return headers
-                .1
-                .as_ref()
-                .map(|_| (headers.0, "needs --otlp-endpoint".to_owned()));
+            let headers = self.otlp_headers_file.as_ref();
+            return headers.map(|_| ("--otlp-headers-file", "needs --otlp-endpoint".to_owned()));
         };
         if self.otlp_protocol != "grpc" {
             let problem = format!("is {:?}; only grpc is supported", self.otlp_protocol);

@@ -89,13 +89,14 @@ impl<S: Store> Writer<S> {
             // The engine ends before the writer when the process stops; then nobody needs the answer.
             let _engine_ended = self.stored.send(stored.clone());
             // Behind the answer, for which callers wait.
-            for (job, (_, outcome)) in commit.jobs.iter().zip(&stored) {
-                execution_log::written(&job.content, outcome);
-                if matches!(outcome, WriteOutcome::Durable) {
-                    self.metrics
-                        .iter()
-                        .for_each(|metrics| metrics.written(&job.content));
-                    self.traces.iter().for_each(|traces| traces.written(&job.content));
+            let outcomes = commit.jobs.iter().zip(&stored);
+            for (job, _) in outcomes.filter(|(_, (_, outcome))| matches!(outcome, WriteOutcome::Durable)) {
+                execution_log::written(&job.content);
+                if let Some(metrics) = &self.metrics {
+                    metrics.written(&job.content);
+                }
+                if let Some(traces) = &self.traces {
+                    traces.written(&job.content);
                 }
             }
             if let Some(metrics) = &self.metrics {

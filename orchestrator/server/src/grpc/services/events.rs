@@ -4,7 +4,7 @@ use crate::grpc::caller::Caller;
 use crate::grpc::{Answers, Edge};
 use crate::status::Rejection;
 use crate::storage::readers::{ReadClass, Readers};
-use escapement_sinks::{Delivery, FeedSource, From, Wanted};
+use escapement_sinks::{Delivery, FeedSource, ReadFrom, Wanted};
 use escapement_store::{Reader, StoreFault};
 use escapement_transport::ConnectionAbort;
 use escapement_wire::v1;
@@ -75,7 +75,7 @@ impl EventService for Events {
             Ok(wait_ms) if wait_ms <= READ_WAIT_MS_MAX => Ok(Duration::from_millis(wait_ms)),
             _ => Err(invalid("wait_ms", format!("must be 0 to {READ_WAIT_MS_MAX}"))),
         });
-        let from = From {
+        let from = ReadFrom {
             after,
             after_id,
             wait: wait_ms.transpose()?,
