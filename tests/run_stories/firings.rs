@@ -8,11 +8,10 @@ use crate::plan_words::{document, text, with};
 use crate::triggers::created;
 use crate::webhooks::Hook;
 use crate::world::{LIMIT, World};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, tool, wait_for};
+use escapement_tests::clock_layer::WallClock;
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
@@ -22,63 +21,40 @@ const KILLS: u64 = 50;
 const CALLS: u64 = 4;
 const MINUTE: i64 = 60_000;
 
-/// The wall clock of the process, which only goes forward. Without `faketime` it is the real one.
+/// The wall clock of the process, which only goes forward.
 struct Clock {
-    library: Option<String>,
-    directory: PrivateDirectory,
-    offset_s: i64,
+    of_process: WallClock,
+    off_s: i64,
+    _directory: PrivateDirectory,
 }
 
 impl Clock {
     fn new() -> Self {
-        let program = tool("faketime", "`cargo verify` installs it on Debian");
-        let clock = Self {
-            library: program.map(|program| library(&program)),
-            directory: PrivateDirectory::new("firings-clock").unwrap(),
-            offset_s: 0,
-        };
-        clock.write();
-        clock
+        let directory = PrivateDirectory::new("firings-clock").unwrap();
+        Self {
+            of_process: WallClock::new(directory.path()).unwrap(),
+            off_s: 0,
+            _directory: directory,
+        }
     }
 
     fn settings(&self, settings: OrchestratorSettings) -> OrchestratorSettings {
         let settings = settings.flag("--webhook-listen", "127.0.0.1:0");
-        let offset = self.directory.join("offset");
-        match &self.library {
-            Some(library) => settings
-                .variable("LD_PRELOAD", library)
-                .variable("FAKETIME_TIMESTAMP_FILE", offset.display())
-                .variable("FAKETIME_NO_CACHE", 1)
-                .variable("FAKETIME_DONT_FAKE_MONOTONIC", 1),
-            None => settings,
-        }
+        let variables = self.of_process.variables().into_iter();
+        variables.fold(settings, |settings, (name, value)| {
+            settings.variable(name, value.display())
+        })
     }
 
     fn jump(&mut self, seconds: i64) {
-        if self.library.is_some() {
-            self.offset_s += seconds;
-            self.write();
-        }
-    }
-
-    fn write(&self) {
-        std::fs::write(self.directory.join("offset"), format!("{:+}\n", self.offset_s)).unwrap();
+        self.off_s += seconds;
+        self.of_process.set(self.off_s).unwrap();
     }
 
     fn now_ms(&self) -> i64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        i64::try_from(now.as_millis()).unwrap() + self.offset_s * 1_000
+        i64::try_from(now.as_millis()).unwrap() + self.off_s * 1_000
     }
-}
-
-/// What the program would preload itself.
-fn library(program: &Path) -> String {
-    let mut command = Command::new(program);
-    let output = command
-        .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// The triggers of this story by their names.
@@ -122,7 +98,7 @@ async fn is_answered(world: &World, hook: &Hook, clock: &Clock, call: &Call) -> 
             world.try_call("TriggerService/PublishEvent", event).await.is_ok()
         }
         Call::Delivery(n) => {
-            let posted = hook.try_post(&n.to_string(), -clock.offset_s, b"{}", None).await;
+            let posted = hook.try_post(&n.to_string(), -clock.off_s, b"{}", None).await;
             // What has fired before answers with a conflict.
             matches!(posted, Some((202 | 409, _)))
         }
@@ -197,7 +173,7 @@ async fn judge(world: &World, triggers: &BTreeMap<&'static str, String>, clock: 
         all.insert(*name, found);
     }
     let n_causes: usize = all.values().map(Vec::len).sum();
-    assert!(n_causes >= 1_000 || clock.library.is_none(), "{n_causes} firings");
+    assert!(n_causes >= 1_000, "{n_causes} firings");
     for (name, trigger_id) in triggers {
         one_run_for_each(world, name, trigger_id, &all[name]).await;
     }

@@ -5,10 +5,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::{Fault, OrchestratorSettings};
+use crate::{Fault, OrchestratorSettings, preload};
 
 /// What becomes of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,28 +223,7 @@ fn compile() -> Result<PathBuf, Fault> {
     let program = std::env::current_exe()?;
     let folder = program.parent().ok_or("a program lies in a folder")?;
     let library = folder.join("libfault_layer.so");
-    // Under a name of its own first: another test process may load the finished one.
-    let fresh = folder.join(format!("libfault_layer-{}.so", std::process::id()));
-    let source = crate::checkout::root().join("tests/src/fault_layer.c");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let output = Command::new(&compiler)
-        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-o"])
-        .args([&fresh, &source])
-        .output()
-        .map_err(|fault| {
-            format!(
-                "cannot run {} to build the fault layer: {fault}",
-                compiler.display()
-            )
-        })?;
-    if !output.status.success() {
-        return Err(format!(
-            "the fault layer does not compile:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        )
-        .into());
-    }
-    std::fs::rename(fresh, &library)?;
+    preload::compile("fault_layer.c", &library)?;
     Ok(library)
 }
 

@@ -1,48 +1,47 @@
 //! Wall clocks that are wrong from the start. What happens within one lifetime is `tests/sessions/clocks.rs`.
 
-use escapement_tests::tool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use escapement_tests::clock_layer::WallClock;
 
 use crate::place::{ORDINARY, Place};
 use crate::stage::{LIMIT, Stage};
 
-/// Sets the wall clock only; preloaded as `faketime` does it, which would stay as a process in between.
-macro_rules! clock {
-    ($name:literal, $time:literal) => {
-        Place::new(
-            $name,
-            concat!(
-                "export LD_PRELOAD=$(faketime -m -f +0 printenv LD_PRELOAD) FAKETIME='",
-                $time,
-                r#"' FAKETIME_DONT_FAKE_MONOTONIC=1; exec "$@""#
-            ),
-        )
-    };
-}
+/// Sees the clock of the stage.
+const ANOTHER_CLOCK: Place = Place::new(
+    "another clock",
+    r#"export LD_PRELOAD="$HERE/clock_layer.so" ESCAPEMENT_CLOCK_LAYER="$HERE/clock_layer"; exec "$@""#,
+);
 
-/// With [`KEEP`] the last two would make everything old that was settled before.
-const CLOCKS: [(Place, &[&str]); 5] = [
-    (ORDINARY, &[]),
-    (clock!("yesterday", "-1d"), &[]),
-    (clock!("1970", "@1970-01-01 00:00:09"), &[]),
-    (ORDINARY, &KEEP),
-    (clock!("2099", "@2099-12-31 23:59:57"), &KEEP),
-];
+/// Nine seconds into 1970.
+const LONG_AGO_S: i64 = 9;
+
+/// Three seconds before the year 2100.
+const FAR_AHEAD_S: i64 = 4_102_444_797;
 
 /// Two days.
 const KEEP: [&str; 2] = ["--keep-settled-ms", "172800000"];
 
-// Nothing that was told is older than this test, whatever the clock says.
+// Nothing that was told is older than this test, whatever the clock says. With `KEEP` the last two clocks would make
+// everything old that was settled before.
 #[tokio::test]
 async fn a_clock_that_is_wrong_at_the_start_takes_nothing_away() {
-    if tool("faketime", "`cargo verify` installs it on Debian").is_none() {
-        return;
-    }
     let mut stage = Stage::new();
-    for (place, flags) in CLOCKS {
+    let clock = WallClock::new(stage.directory.path()).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_s = i64::try_from(now.as_secs()).unwrap();
+    for (place, off_s, flags) in [
+        (ORDINARY, 0, &[][..]),
+        (ANOTHER_CLOCK, -86_400, &[]),
+        (ANOTHER_CLOCK, LONG_AGO_S - now_s, &[]),
+        (ORDINARY, 0, &KEEP),
+        (ANOTHER_CLOCK, FAR_AHEAD_S - now_s, &KEEP),
+    ] {
+        clock.set(off_s).unwrap();
         let mut orchestrator = stage.serve(&place, flags).await;
         stage.execute(&orchestrator).await;
         stage.expect_kept(&orchestrator).await;
         let exit = orchestrator.process.terminate(LIMIT).await.unwrap();
-        assert_eq!(exit.code(), Some(0), "{}", place.name);
+        assert_eq!(exit.code(), Some(0), "off by {off_s} s");
     }
 }

@@ -11,7 +11,6 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("rustfmt", &["fmt", "--version"]),
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
-        debian_package("faketime", "faketime"),
         valgrind(folder),
         prometheus(folder),
         go_program(folder, "grpcurl", GRPCURL),
