@@ -140,10 +140,13 @@ impl TraceFlags {
 fn read_headers(file: &Path) -> Result<MetadataMap, String> {
     let wrong = |problem: String| format!("cannot be used: {}: {problem}", file.display());
     let mut text = String::new();
-    let opened = File::open(file).map(|opened| opened.take(HEADERS_BYTES_MAX));
+    let opened = File::open(file).map(|opened| opened.take(HEADERS_BYTES_MAX + 1));
     opened
         .and_then(|mut opened| opened.read_to_string(&mut text))
         .map_err(|error| wrong(error.to_string()))?;
+    if text.len() as u64 > HEADERS_BYTES_MAX {
+        return Err(wrong(format!("has more than {HEADERS_BYTES_MAX} bytes")));
+    }
     let mut headers = MetadataMap::new();
     let lines = (1..).zip(text.lines().map(str::trim));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {

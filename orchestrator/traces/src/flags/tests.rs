@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use super::{ParentRule, TraceFlags, header, parse_ratio};
+use super::{HEADERS_BYTES_MAX, ParentRule, TraceFlags, header, parse_ratio, read_headers};
 use std::path::PathBuf;
 
 fn flags(endpoint: Option<&str>) -> TraceFlags {
@@ -57,6 +57,20 @@ fn headers_are_lines_with_a_name_and_a_value() {
     for wrong in ["authorization", "a b: c", ": c", "a: \u{1}"] {
         assert!(header(wrong).is_none(), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_file_of_headers_that_is_too_large_is_refused_and_not_cut() {
+    let file = std::env::temp_dir().join(format!("escapement-headers-{}", std::process::id()));
+    let line = "a: b\n";
+    let fitting = line.repeat(usize::try_from(HEADERS_BYTES_MAX).unwrap() / line.len());
+    std::fs::write(&file, &fitting).unwrap();
+    let read = read_headers(&file);
+    std::fs::write(&file, fitting + line).unwrap();
+    let too_large = read_headers(&file);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(read.unwrap().len(), 1);
+    assert!(too_large.unwrap_err().contains("65536 bytes"));
 }
 
 #[test]
