@@ -127,6 +127,11 @@ impl World {
         status.unwrap_or_else(|fault| panic!("{fault}:\n{}", self.stderr()))
     }
 
+    /// True if no process runs.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !self.process().is_running()
+    }
+
     /// Asks the process to stop.
     pub(crate) fn ask_to_stop(&mut self) {
         self.process().signal(Signal::TERM).unwrap();

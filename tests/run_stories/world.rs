@@ -44,7 +44,9 @@ impl World {
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
         let directory = PrivateDirectory::new("run-stories").unwrap();
-        let settings = change(OrchestratorSettings::new(directory.path()));
+        // A step that never ends keeps nothing waiting when the test has ended.
+        let settings = OrchestratorSettings::new(directory.path()).flag("--drain-grace-ms", 1_000);
+        let settings = change(settings);
         let orchestrator = settings.start().await.unwrap();
         // What is started later listens at the same place, so that workers find it.
         let settings = settings.listen(orchestrator.address());
