@@ -8,9 +8,8 @@ use escapement_run::RefusedReason;
 use escapement_run::plan::Violations;
 use escapement_runs_shell::CallError;
 use escapement_store::runs::RemovedRun;
-use escapement_transport::refusal::{again_later, error_info, of_denial, plain};
+use escapement_transport::refusal::{again_later, cut, invalid, of_denial, plain, violation};
 use tonic::{Code, Status};
-use tonic_types::{FieldViolation, StatusExt};
 
 /// Something that is wrong with a field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,7 +225,7 @@ fn of_wrong(reason: &str, problems: &[Problem]) -> Status {
     let violations = problems
         .iter()
         .map(|problem| violation(&problem.field, problem.reason, &problem.message));
-    of_violated(reason, message, problems.len(), violations)
+    invalid(reason, message, problems.len(), violations)
 }
 
 fn of_violations(field: &str, violations: &Violations) -> Status {
@@ -244,7 +243,7 @@ fn of_violations(field: &str, violations: &Violations) -> Status {
     let listed = violations
         .iter()
         .map(|found| violation(&path(&found.path), found.code.as_str(), &found.message));
-    of_violated("PLAN_INVALID", message, violations.len(), listed)
+    invalid("PLAN_INVALID", message, violations.len(), listed)
 }
 
 fn more(n_problems: usize) -> String {
@@ -253,40 +252,3 @@ fn more(n_problems: usize) -> String {
         n_problems => format!(" ({} more)", n_problems - 1),
     }
 }
-
-fn violation(field: &str, reason: &str, message: &str) -> FieldViolation {
-    FieldViolation {
-        field: field.to_owned(),
-        description: message.to_owned(),
-        reason: reason.to_owned(),
-        localized_message: None,
-    }
-}
-
-/// As many violations as fit into headers; `PreviewRun` lists those of a plan all.
-fn of_violated(
-    reason: &str,
-    message: String,
-    n_violations: usize,
-    violations: impl Iterator<Item = FieldViolation>,
-) -> Status {
-    let mut details = error_info(reason, [("violations", n_violations.to_string())]);
-    let mut bytes_left = DETAILS_BYTES_MAX;
-    let fitting = violations.map_while(|violation| {
-        let bytes = violation.field.len() + violation.description.len() + violation.reason.len() + 16;
-        bytes_left = bytes_left.checked_sub(bytes)?;
-        Some(violation)
-    });
-    details.set_bad_request(fitting.collect::<Vec<_>>());
-    Status::with_error_details(Code::InvalidArgument, cut(message), details)
-}
-
-fn cut(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-    message
-}
-
-/// Bytes of the violations of one status: they travel as headers.
-const DETAILS_BYTES_MAX: usize = 5 << 10;
-/// Bytes of the message of one status, for the same reason.
-const MESSAGE_BYTES_MAX: usize = 512;

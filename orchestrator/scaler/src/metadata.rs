@@ -4,11 +4,10 @@ use crate::looks::Busy;
 use escapement_access::Pattern;
 use escapement_engine::ActionView;
 use escapement_model::limits::SESSION_IN_FLIGHT_MAX;
-use escapement_transport::refusal::error_info;
+use escapement_transport::refusal::invalid_field;
 use escapement_wire::externalscaler::ScaledObjectRef;
 use std::ops::RangeInclusive;
-use tonic::{Code, Status};
-use tonic_types::{FieldViolation, StatusExt};
+use tonic::Status;
 
 /// Some workers: what they do, and how much of it one of them is to have.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,17 +81,9 @@ fn wrong(key: &str, problem: &str) -> Status {
 
 /// The answer to a field that is wrong.
 pub(crate) fn invalid(field: &str, problem: &str) -> Status {
-    let mut details = error_info(REASON, []);
-    details.set_bad_request(vec![FieldViolation {
-        field: field.to_owned(),
-        description: problem.to_owned(),
-        reason: REASON.to_owned(),
-        localized_message: None,
-    }]);
-    Status::with_error_details(Code::InvalidArgument, format!("{field}: {problem}"), details)
+    invalid_field(field, "INVALID_ARGUMENT", problem)
 }
 
-const REASON: &str = "INVALID_ARGUMENT";
 const ACTIONS: &str = "actions";
 const SLOTS: &str = "slotsPerWorker";
 const UTILISATION: &str = "targetUtilisation";

@@ -143,11 +143,6 @@ pub(crate) const SILENT_SESSIONS_MAX: usize = 10_000;
 /// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
 pub(crate) const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of the encoded details of one status. They travel as a header, and common clients take 8 KiB of
-/// headers.
-pub(crate) const STATUS_DETAILS_BYTES_MAX: usize = 5 << 10;
-/// Bytes of the message of one status, for the same reason.
-pub(crate) const STATUS_MESSAGE_BYTES_MAX: usize = 512;
 /// Default of `WaitExecution.timeout_ms`.
 pub(crate) const WAIT_TIMEOUT_MS_DEFAULT: i64 = 30_000;
 /// Largest `WaitExecution.timeout_ms`.

@@ -1,17 +1,16 @@
 //! Every rejection and every fault that a caller may see, as a gRPC status with `google.rpc` details.
 //! The only place that knows which code and which reason an answer has.
 
-use crate::limits::{SIMULATION_BYTES_MAX, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use crate::limits::SIMULATION_BYTES_MAX;
 use escapement_access::Denial;
 use escapement_contract::{Finding, Violations};
 use escapement_engine::Refusal;
 use escapement_model::{ExecutionId, Namespace};
 use escapement_simulator::TooLong;
 use escapement_store::RemovedExecution;
-use escapement_transport::refusal::{again_later, error_info, of_denial, plain};
+use escapement_transport::refusal::{again_later, invalid, invalid_field, of_denial, plain, violation};
 use escapement_transport::{CallClass, Refusal as CallRefusal};
 use tonic::{Code, Status};
-use tonic_types::{FieldViolation, StatusExt};
 
 /// Why a call is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,11 +133,11 @@ impl From<Rejection> for Status {
                 };
                 of_findings(&findings, first + &more)
             }
-            Rejection::InvalidField { field, message } => of_field(field, "INVALID_ARGUMENT", &message),
+            Rejection::InvalidField { field, message } => invalid_field(field, "INVALID_ARGUMENT", &message),
             Rejection::InvalidItem { list, index, message } => {
-                of_field(&format!("{list}[{index}]"), "INVALID_ARGUMENT", &message)
+                invalid_field(&format!("{list}[{index}]"), "INVALID_ARGUMENT", &message)
             }
-            Rejection::PageTokenInvalid => of_field(
+            Rejection::PageTokenInvalid => invalid_field(
                 "page_token",
                 "PAGE_TOKEN_INVALID",
                 "must be the next_page_token of a page with the same filters",
@@ -337,44 +336,13 @@ fn of_removed(code: Code, message: String, removed: &RemovedExecution) -> Status
     )
 }
 
-/// As many violations as fit into headers; `ValidatePlan` lists those of a plan all.
+/// `ValidatePlan` lists all violations of a plan.
 fn of_findings(findings: &[Finding], message: String) -> Status {
     let reason = findings.first().map_or("INVALID_ARGUMENT", |first| first.code);
-    let mut details = error_info(reason, [("violations", findings.len().to_string())]);
-    let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
-    let mut listed = Vec::new();
-    for finding in findings {
-        let violation = FieldViolation {
-            field: finding.field.clone(),
-            description: finding.message.clone(),
-            reason: finding.code.to_owned(),
-            localized_message: None,
-        };
-        let bytes = violation.field.len() + violation.description.len() + violation.reason.len() + 16;
-        let Some(left) = bytes_left.checked_sub(bytes) else {
-            break;
-        };
-        bytes_left = left;
-        listed.push(violation);
-    }
-    details.set_bad_request(listed);
-    Status::with_error_details(Code::InvalidArgument, cut(message), details)
-}
-
-fn of_field(field: &str, reason: &str, message: &str) -> Status {
-    let mut details = error_info(reason, []);
-    details.set_bad_request(vec![FieldViolation {
-        field: field.to_owned(),
-        description: message.to_owned(),
-        reason: reason.to_owned(),
-        localized_message: None,
-    }]);
-    Status::with_error_details(Code::InvalidArgument, cut(format!("{field}: {message}")), details)
-}
-
-fn cut(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES_MAX));
-    message
+    let violations = findings
+        .iter()
+        .map(|finding| violation(&finding.field, finding.code, &finding.message));
+    invalid(reason, message, findings.len(), violations)
 }
 
 #[cfg(test)]

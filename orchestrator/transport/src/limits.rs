@@ -87,3 +87,7 @@ pub(crate) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const FAILED_AUTHENTICATIONS_MAX: u32 = 16;
 /// Callers with credentials of their own that are remembered for each connection.
 pub(crate) const PRINCIPALS_PER_CONNECTION_MAX: usize = 16;
+/// Bytes of the encoded details of one status. They travel as a header, and common clients take 8 KiB of headers.
+pub(crate) const STATUS_DETAILS_BYTES_MAX: usize = 5 << 10;
+/// Bytes of the message of one status, for the same reason.
+pub(crate) const STATUS_MESSAGE_BYTES_MAX: usize = 512;

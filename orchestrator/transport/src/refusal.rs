@@ -1,13 +1,13 @@
 //! Why a call is refused for what it takes of the process, and the gRPC status that says so. Refuses nothing itself.
 
 use crate::call_class::CallClass;
-use crate::limits::REQUEST_TIMEOUT;
+use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
 use escapement_access::Denial;
 use escapement_wire::ERROR_DOMAIN;
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 /// Why a call is not served, or not served to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,47 @@ pub fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
     ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata)
+}
+
+/// The status of a request with one field that is wrong.
+pub fn invalid_field(field: &str, reason: &str, message: &str) -> Status {
+    let mut details = error_info(reason, []);
+    details.set_bad_request(vec![violation(field, reason, message)]);
+    Status::with_error_details(Code::InvalidArgument, cut(format!("{field}: {message}")), details)
+}
+
+/// The status of a request that is wrong in `n_violations` places, of which it lists as many as fit into headers.
+pub fn invalid(
+    reason: &str,
+    message: String,
+    n_violations: usize,
+    violations: impl Iterator<Item = FieldViolation>,
+) -> Status {
+    let mut details = error_info(reason, [("violations", n_violations.to_string())]);
+    let mut bytes_left = STATUS_DETAILS_BYTES_MAX;
+    let fitting = violations.map_while(|violation| {
+        let bytes = violation.field.len() + violation.description.len() + violation.reason.len() + 16;
+        bytes_left = bytes_left.checked_sub(bytes)?;
+        Some(violation)
+    });
+    details.set_bad_request(fitting.collect::<Vec<_>>());
+    Status::with_error_details(Code::InvalidArgument, cut(message), details)
+}
+
+/// What is wrong with one field, for [`invalid`].
+pub fn violation(field: &str, reason: &str, message: &str) -> FieldViolation {
+    FieldViolation {
+        field: field.to_owned(),
+        description: message.to_owned(),
+        reason: reason.to_owned(),
+        localized_message: None,
+    }
+}
+
+/// The message of a status, as long as it may be.
+pub fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES_MAX));
+    message
 }
 
 #[cfg(test)]
