@@ -1,6 +1,6 @@
 //! Models that call tools, on real processes: what they may call, and what a kill repeats.
 
-use crate::plan_words::{call, document};
+use crate::plan_words::{call, document, with};
 use crate::world::World;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -156,6 +156,46 @@ async fn s78_a_budget_warns_stops_and_is_extended() {
     for field in ["budget.prices", "budget.warn_ratio", "budget.exhausted"] {
         assert!(text.contains(field), "{text}");
     }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s78_what_is_in_flight_is_reserved_so_that_no_more_is_spent_than_the_budget_has() {
+    let world = world().await;
+    let usage = json!({ "prompt_tokens": 40, "completion_tokens": 190, "total_tokens": 230 });
+    let said = json!({ "gate": "model", "content": "yes", "usage": usage });
+    world.shared.model_answers(std::iter::repeat_n(said, 4));
+    let think =
+        |key: &str| json!({ "key": key, "type": "llm_decision", "async": true, "config": { "prompt": "?" } });
+    let steps = json!([think("a"), think("b"), think("c"), think("d")]);
+    let request = json!({
+        "document": with(document(steps), json!({ "parallel": true })),
+        "limits": { "max_concurrency": 4 },
+        "budget": { "max_tokens": 650, "answer_tokens": 200 },
+    });
+    let run_id = world.create(request).await;
+    let spent = |run: &Value| {
+        let (used, limit) = (&run["usage"]["total_tokens"], &run["budget"]["max_tokens"]);
+        let (used, limit) = (used.as_i64().unwrap(), limit.as_i64().unwrap());
+        assert!(used <= limit, "{used} of {limit} tokens: {run:#}");
+        (used, limit)
+    };
+    // There is room for two answers of 200 tokens with their prompts; two more wait until it is known what those used.
+    world.until_calls(&run_id, 2).await;
+    let awaited = |names: &[String]| names.iter().filter(|name| *name == "budget_awaited").count();
+    assert_eq!(awaited(&world.event_names(&run_id).await), 2);
+    let (reserved, _) = spent(&world.get(&run_id).await);
+    assert!(reserved > 2 * 200, "{reserved} tokens are reserved");
+    world.shared.open("model");
+    // Another one might use more than what is left.
+    let asked = world.open_request(&run_id).await;
+    assert_eq!(asked["kind"], "budget_extension", "{asked}");
+    assert_eq!(world.calls_of(&run_id).len(), 2);
+    assert_eq!(spent(&world.get(&run_id).await), (2 * 230, 650));
+    world.respond(&asked, json!({ "extend": true })).await.unwrap();
+    let run = world.ended(&run_id).await;
+    assert_eq!(run["state"], "completed", "{run:#}");
+    assert_eq!(spent(&run), (4 * 230, 2 * 650));
     world.close().await;
 }
 

@@ -351,6 +351,12 @@ async fn s55_a_plan_is_approved_edited_or_denied_as_a_whole() {
         (&revisions[1]["revision_digest"], &revisions[1]["cause"]),
         (&run["revision_digest"], &json!("edit"))
     );
+    let name = json!({ "revision": { "run_id": run_id, "number": 1 } });
+    let replaced = world.call("RunService/GetRevision", name).await["result"].take();
+    assert_eq!(
+        (&replaced["success"], &replaced["can_replan"], &replaced["error"]),
+        (&json!(false), &json!(true), &Value::Null)
+    );
     let diff = json!({ "from": { "run_id": run_id, "number": 1 }, "to": { "run_id": run_id, "number": 2 } });
     let diff = world.call("RunService/DiffRevisions", diff).await;
     assert_eq!(

@@ -201,3 +201,142 @@ async fn s26_an_alternative_that_makes_the_same_takes_the_place_of_what_failed()
     assert_eq!(count("artifact_created"), 1);
     world.close().await;
 }
+
+/// What came of a revision of a run; null while the run goes on with it.
+async fn result_of(world: &World, run_id: &str, number: i32) -> Value {
+    let name = json!({ "revision": { "run_id": run_id, "number": number } });
+    world.call("RunService/GetRevision", name).await["result"].take()
+}
+
+/// A plan that fails: one step completes, one is too slow and not required, one fails for good, and one depends on that.
+fn plan_that_fails() -> Value {
+    let png =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let look = json!({
+        "$log": "saw two bears",
+        "$state_patch": { "bears": { "seen": 2, "last": "brown" } },
+        "$artifacts": [{ "type": "image", "mime_type": "image/png", "data": png, "name": "bear.png" }],
+    });
+    let no_retries = json!({ "retry": { "max_retries": 0 }, "timeout_ms": 200, "required": false });
+    let one_retry = json!({ "retry": { "max_retries": 1, "backoff_ms": 1 } });
+    let broken = json!({ "fail": "BROKEN", "answer": { "$state_patch": { "bears": null } } });
+    plan(json!([
+        call("look", "script.pure", json!({ "answer": look })),
+        with(
+            call("slow", "script.idempotent", json!({ "hang": true })),
+            no_retries
+        ),
+        with(call("weigh", "script.world", broken), one_retry),
+        with(
+            call("tell", "script.pure", json!({})),
+            json!({ "depends_on": ["weigh"] })
+        ),
+    ]))
+}
+
+#[tokio::test]
+async fn s87_a_revision_says_what_came_of_it_once_another_one_took_its_place_or_the_run_ended() {
+    let mut world = World::start().await;
+    let guess =
+        json!({ "$log": { "guessed": true }, "$state_patch": { "bears": { "last": null, "kg": 300 } } });
+    let guess = json!({ "gate": "guess", "answer": guess });
+    let works = plan(json!([call("guess", "script.safe", guess)]));
+    let plans = json!([{ "answer": { "content": "no plan" } }, plan_that_fails(), works]);
+    let run_id = world
+        .create(goal(plans, json!({ "limits": { "max_generations": 3 } })))
+        .await;
+    world.step_in(&run_id, "guess", "running").await;
+    assert_eq!(
+        result_of(&world, &run_id, 2).await,
+        Value::Null,
+        "it is not finished"
+    );
+
+    let first = result_of(&world, &run_id, 1).await;
+    let of = |result: &Value, field: &str| {
+        let tools = result["tool_results"].as_array().unwrap();
+        Value::from_iter(tools.iter().map(|tool| tool[field].clone()))
+    };
+    assert_eq!(
+        (&first["success"], &first["can_replan"]),
+        (&json!(false), &json!(true)),
+        "{first:#}"
+    );
+    assert_eq!(first["failed_tools"], json!(["slow", "weigh"]));
+    assert_eq!(
+        first["disabled_skills"],
+        json!(["script.idempotent", "script.world"])
+    );
+    assert_eq!(first["attempt_number"], 2, "the generation before made no plan");
+    // What failed patches nothing.
+    assert_eq!(
+        first["aggregated_state"],
+        json!({ "bears": { "seen": 2.0, "last": "brown" } })
+    );
+    assert_eq!(first["assets"][0]["name"], "bear.png");
+    assert_eq!(of(&first, "step_key"), json!(["look", "slow", "weigh", "tell"]));
+    assert_eq!(
+        of(&first, "state"),
+        json!(["success", "timeout", "failed", "skipped"])
+    );
+    assert_eq!(of(&first, "retry_count"), json!([0, 0, 1, 0]));
+    assert_eq!(of(&first, "log"), json!([["saw two bears"], [], [], []]));
+    assert_eq!(first["error"]["code"], "BROKEN");
+    assert_eq!(first["tool_results"][2]["error"]["code"], "BROKEN");
+    let ms = |value: &Value| value.as_i64().unwrap();
+    let slow_ms = ms(&first["tool_results"][1]["execution_time_ms"]);
+    assert!(
+        slow_ms >= 200 && ms(&first["execution_time_ms"]) >= slow_ms,
+        "{first:#}"
+    );
+    let events = world.events(&run_id).await;
+    let last = events
+        .iter()
+        .find(|event| event["sequence"] == first["last_sequence"]);
+    assert_eq!(last.unwrap()["event_type"], "replan_triggered");
+
+    world.shared.open("guess");
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    let second = result_of(&world, &run_id, 2).await;
+    assert_eq!(
+        (&second["success"], &second["can_replan"]),
+        (&json!(true), &json!(false)),
+        "{second:#}"
+    );
+    assert_eq!(
+        (&second["failed_tools"], &second["error"]),
+        (&json!([]), &Value::Null)
+    );
+    assert_eq!(second["disabled_skills"], first["disabled_skills"]);
+    assert_eq!(second["attempt_number"], 3);
+    assert_eq!(
+        second["aggregated_state"],
+        json!({ "bears": { "seen": 2.0, "kg": 300.0 } })
+    );
+    assert_eq!(
+        (of(&second, "state"), of(&second, "log")),
+        (json!(["success"]), json!([[{ "guessed": true }]]))
+    );
+
+    let used_up = goal(
+        json!([plan_that_fails()]),
+        json!({ "limits": { "max_generations": 1 } }),
+    );
+    let other = world.create(used_up).await;
+    assert_eq!(world.ended(&other).await["state"], "failed");
+    let only = result_of(&world, &other, 1).await;
+    assert_eq!(
+        (&only["success"], &only["can_replan"]),
+        (&json!(false), &json!(false)),
+        "{only:#}"
+    );
+    assert_eq!(
+        (&only["failed_tools"], &only["attempt_number"]),
+        (&json!(["slow", "weigh"]), &json!(1))
+    );
+
+    world.crash().await;
+    assert_eq!(result_of(&world, &run_id, 1).await, first);
+    assert_eq!(result_of(&world, &run_id, 2).await, second);
+    world.close().await;
+}

@@ -14,6 +14,7 @@ mod list;
 mod lookup;
 mod notices;
 mod results;
+mod revision_result;
 mod revisions;
 mod steps;
 mod verbs;

@@ -131,8 +131,11 @@ impl<S: Subject> Pair<S> {
             return fault("RUN-2.3: a run changed after its end");
         }
         let completed = |id: &UnitId| {
-            let is_same = before.steps[id.0].epoch == self.reference.steps[id.0].epoch;
-            let unit = before.steps[id.0].units.get(id.1);
+            let (Some(was), Some(is)) = (before.steps.get(id.0), self.reference.steps.get(id.0)) else {
+                return false;
+            };
+            let is_same = was.epoch == is.epoch;
+            let unit = was.units.get(id.1);
             is_same && unit.is_some_and(|unit| matches!(unit.state, UnitState::Completed(_)))
         };
         for command in &self.reference.commands {
@@ -227,6 +230,9 @@ fn key(run: &Run) -> u64 {
     )
         .hash(&mut hasher);
     (run.is_admitted, run.is_approved, run.wants_pause).hash(&mut hasher);
+    let revision = (run.first_failure, run.revision_began_ms, run.is_checkpoint_old);
+    revision.hash(&mut hasher);
+    format!("{:?}", (&run.given_up, &run.results)).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -1,7 +1,7 @@
 //! The small plans: every kind of step alone, every pair, and all graphs of three steps over what leads from one to another.
 
 use crate::reference::plan::{
-    Action, Doubt, Expression, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
 };
 
 /// A plan with its limits, and how far it is explored.
@@ -37,6 +37,13 @@ pub const DESTRUCTIVE: Action = Action {
     risk: Risk::Destructive,
 };
 
+/// An action that no plan names: what a fallback may call.
+pub const INSTEAD: Action = Action {
+    repeatable: true,
+    has_effect: true,
+    risk: Risk::Unusual,
+};
+
 /// Limits that ask nobody and retry nothing.
 #[must_use]
 pub fn limits() -> Limits {
@@ -67,22 +74,7 @@ pub fn limits() -> Limits {
         four_eyes: false,
         approvers: Vec::new(),
         discards: false,
-    }
-}
-
-/// A step of this kind that says nothing else.
-#[must_use]
-pub fn step(kind: Kind) -> Step {
-    Step {
-        kind,
-        depends_on: Vec::new(),
-        required: None,
-        is_async: false,
-        timeout_ms: None,
-        max_retries: None,
-        on_success: None,
-        on_failure: None,
-        on_dependency_failure: None,
+        fallback: None,
     }
 }
 
@@ -182,7 +174,7 @@ pub fn of_one_step(budget: u32) -> Vec<Case> {
                 parallel: false,
                 steps: vec![Step {
                     required,
-                    ..step(kind.clone())
+                    ..Step::new(kind.clone())
                 }],
             };
             all.push(case(plan(None), limits.clone(), budget, false));
@@ -223,7 +215,7 @@ fn of_safety_checks(budget: u32) -> Vec<Case> {
             };
             let plan = Plan {
                 parallel: false,
-                steps: vec![step(kind.clone())],
+                steps: vec![Step::new(kind.clone())],
             };
             all.push(case(plan, limits, budget.min(1), false));
         }
@@ -249,12 +241,12 @@ pub fn of_two_steps() -> Vec<Case> {
             for (depends_on, parallel) in [(vec![0], false), (vec![], false), (vec![], true)] {
                 let first = Step {
                     is_async: parallel,
-                    ..step(first.clone())
+                    ..Step::new(first.clone())
                 };
                 let second = Step {
                     is_async: parallel,
                     depends_on,
-                    ..step(second.clone())
+                    ..Step::new(second.clone())
                 };
                 let budget = u32::from(!parallel);
                 let plan = Plan {
@@ -262,6 +254,64 @@ pub fn of_two_steps() -> Vec<Case> {
                     steps: vec![first, second],
                 };
                 all.push(case(plan, limits(), budget, true));
+            }
+        }
+    }
+    all
+}
+
+/// Plans that fail with a fallback: an output, an action of its own, one that failed, and one that has completed. No planner can
+/// make another plan, as after the last generation.
+#[must_use]
+pub fn of_fallbacks(budget: u32) -> Vec<Case> {
+    let mut all = Vec::new();
+    let short = Limits {
+        revision_ms: Some(1_500),
+        max_retries: 1,
+        ..limits()
+    };
+    for limits in policies().into_iter().chain([short]) {
+        for fallback in [Fallback::Output, Fallback::Call(INSTEAD)] {
+            let plan = Plan {
+                parallel: false,
+                steps: vec![Step::new(Kind::Call(EFFECT))],
+            };
+            let fallback = Some(fallback);
+            let limits = Limits {
+                fallback,
+                ..limits.clone()
+            };
+            all.push(case(plan, limits, budget, false));
+        }
+    }
+    let firsts = [
+        Kind::Call(PURE),
+        Kind::Decision(Vec::new()),
+        Kind::Question { has_default: false },
+        parallel(2, 2, false),
+        Kind::Child,
+    ];
+    for first in firsts {
+        for (depends_on, parallel) in [(vec![0], false), (vec![], false), (vec![], true)] {
+            for fallback in [
+                Fallback::Output,
+                Fallback::Call(INSTEAD),
+                Fallback::Call(EFFECT),
+                Fallback::Call(PURE),
+            ] {
+                let both = [Step::new(first.clone()), Step::new(Kind::Call(EFFECT))];
+                let mut steps = both
+                    .map(|step| Step {
+                        is_async: parallel,
+                        ..step
+                    })
+                    .to_vec();
+                steps[1].depends_on.clone_from(&depends_on);
+                let limits = Limits {
+                    fallback: Some(fallback),
+                    ..limits()
+                };
+                all.push(case(Plan { parallel, steps }, limits, 1, true));
             }
         }
     }
@@ -297,7 +347,7 @@ const WORDS: [OnDependencyFailure; 4] = [
 ];
 
 fn three(first: &Step, second: &Step, graph: u32, word: OnDependencyFailure, parallel: bool) -> Plan {
-    let mut steps = [first.clone(), second.clone(), step(Kind::Call(PURE))];
+    let mut steps = [first.clone(), second.clone(), Step::new(Kind::Call(PURE))];
     steps[1].depends_on = (0..1).filter(|_| graph & 1 != 0).collect();
     steps[2].depends_on = (0..2).filter(|on| graph & (2 << on) != 0).collect();
     for step in &mut steps {
@@ -324,25 +374,25 @@ fn firsts() -> Vec<Step> {
             all.push(Step {
                 on_failure: Some(on_failure),
                 on_success,
-                ..step(Kind::Call(EFFECT))
+                ..Step::new(Kind::Call(EFFECT))
             });
         }
     }
     all.push(Step {
         required: Some(false),
-        ..step(Kind::Call(PURE))
+        ..Step::new(Kind::Call(PURE))
     });
     let targets = [None, Some(1), Some(2)];
     for true_step in targets {
         for false_step in targets {
-            all.push(step(condition(Expression::Outside, true_step, false_step)));
+            all.push(Step::new(condition(Expression::Outside, true_step, false_step)));
         }
     }
     all
 }
 
 fn seconds() -> Vec<Step> {
-    let call = || step(Kind::Call(EFFECT));
+    let call = || Step::new(Kind::Call(EFFECT));
     vec![
         call(),
         Step {
@@ -361,9 +411,9 @@ fn seconds() -> Vec<Step> {
             on_success: Some(2),
             ..call()
         },
-        step(Kind::Question { has_default: false }),
-        step(condition(Expression::ResultOf(0), Some(2), None)),
-        step(condition(Expression::ResultOf(0), None, Some(2))),
-        step(parallel(2, 2, false)),
+        Step::new(Kind::Question { has_default: false }),
+        Step::new(condition(Expression::ResultOf(0), Some(2), None)),
+        Step::new(condition(Expression::ResultOf(0), None, Some(2))),
+        Step::new(parallel(2, 2, false)),
     ]
 }

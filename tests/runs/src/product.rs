@@ -14,6 +14,7 @@ use escapement_run::journal::{
     Responder as CoreResponder, ResponderKind,
 };
 use escapement_run::outcome::AttemptOutcome;
+use escapement_run::plan::{Plan as CorePlan, StepKind};
 use escapement_run::state::RunState;
 use escapement_run::{
     Answer as CoreAnswer, Blobs, Commit, Effect, Input as CoreInput, OverrideWord, RewindScope, Rollback, Run,
@@ -21,7 +22,7 @@ use escapement_run::{
 use escapement_runs_insight::replay_with;
 use prost::Message;
 
-use crate::reference::plan::{Kind, Limits, Plan};
+use crate::reference::plan::{Limits, Plan};
 use crate::reference::run::Refusal;
 use crate::reference::view::View;
 use crate::reference::words::{
@@ -34,7 +35,8 @@ use crate::subject::Subject;
 #[derive(Clone)]
 pub struct Product {
     run: Run,
-    plan: Arc<Plan>,
+    /// The plan of the first revision.
+    first: Arc<CorePlan>,
     /// Reads the journal alone.
     folded: Run,
     /// The journal.
@@ -68,8 +70,8 @@ impl Subject for Product {
         };
         let folded = Run::from_snapshot(first, run.plan().clone());
         let mut product = Self {
+            first: Arc::clone(run.plan()),
             run,
-            plan: Arc::new(plan.clone()),
             folded,
             journal: Vec::new(),
             requests: Vec::new(),
@@ -137,8 +139,7 @@ impl Subject for Product {
             );
         }
         if state.stage().is_end() {
-            let plan = self.run.plan();
-            let replayed = replay_with(&self.journal, &NoBlobs, &|_| Ok(plan.clone()));
+            let replayed = replay_with(&self.journal, &NoBlobs, &|_| Ok(Arc::clone(&self.first)));
             let replayed = replayed.unwrap_or_else(|difference| panic!("RUN-2.1: {difference}"));
             assert_eq!(
                 replayed.run.state().chain,
@@ -230,13 +231,22 @@ impl Product {
                         epoch: state.epoch,
                         number,
                     };
-                    if is_it(&self.name(id, &make::key(step))) {
+                    if is_it(&self.name(id, &self.key(step))) {
                         return (id.unit, id.number);
                     }
                 }
             }
         }
         panic!("RUN-4.3: an id follows from no unit of the run")
+    }
+
+    /// The key of a step of the current revision.
+    fn key(&self, step: usize) -> String {
+        self.run.plan().steps[step].key.clone()
+    }
+
+    fn is_decision(&self, step: usize) -> bool {
+        matches!(self.run.plan().steps[step].kind, StepKind::LlmDecision(_))
     }
 
     fn name<'a>(&self, id: AttemptId, step: &'a str) -> AttemptName<'a> {
@@ -252,7 +262,7 @@ impl Product {
     /// None for an evaluation that was never asked.
     fn translated(&self, input: &Input) -> Option<CoreInput> {
         let reason = || String::from("user");
-        let id_of = |attempt: AttemptId| make::key(attempt.unit.0);
+        let id_of = |attempt: AttemptId| self.key(attempt.unit.0);
         Some(match input {
             Input::Admit => CoreInput::Admit,
             Input::Tick => CoreInput::Time,
@@ -260,7 +270,7 @@ impl Product {
                 execution_id: self.name(*id, &id_of(*id)).execution_id(),
                 outcome: match id.unit.1 >= SAFETY_INDEX {
                     true => verdict_of(outcome),
-                    false => outcome_of(outcome, &self.plan.steps[id.unit.0].kind),
+                    false => outcome_of(outcome, self.is_decision(id.unit.0)),
                 },
             },
             Input::ChildEnded(id, output) => CoreInput::ChildEnded {
@@ -285,7 +295,7 @@ impl Product {
             Input::Resume => CoreInput::Resume { reason: reason() },
             Input::Cancel => CoreInput::Cancel { reason: reason() },
             Input::Rewind { step, scope, repeats } => CoreInput::Rewind {
-                step_key: make::key(*step),
+                step_key: self.key(*step),
                 scope: match scope {
                     Scope::Later => RewindScope::Later,
                     Scope::Dependents => RewindScope::Dependents,
@@ -295,7 +305,7 @@ impl Product {
             Input::Rollback(true) => CoreInput::Rollback(Rollback::Restore(None)),
             Input::Rollback(false) => CoreInput::Rollback(Rollback::Reset),
             Input::Override(step, word) => CoreInput::Override {
-                step_key: make::key(*step),
+                step_key: self.key(*step),
                 word: word_of(word),
                 reason: reason(),
             },
@@ -372,7 +382,7 @@ fn word_of(word: &Word) -> OverrideWord {
 
 /// What a safety action says: yes for true alone.
 fn verdict_of(outcome: &Outcome) -> AttemptOutcome {
-    let said = outcome_of(outcome, &Kind::Child);
+    let said = outcome_of(outcome, false);
     match outcome {
         Outcome::Completed(value) => AttemptOutcome {
             output: Some(values::verdict(value)),
@@ -382,10 +392,9 @@ fn verdict_of(outcome: &Outcome) -> AttemptOutcome {
     }
 }
 
-fn outcome_of(outcome: &Outcome, kind: &Kind) -> AttemptOutcome {
+fn outcome_of(outcome: &Outcome, is_answer: bool) -> AttemptOutcome {
     let (class, code) = match outcome {
         Outcome::Completed(output) => {
-            let is_answer = matches!(kind, Kind::Decision(_));
             let output = if is_answer {
                 values::answer_of_model(output)
             } else {

@@ -23,7 +23,8 @@ impl Transitions {
             .entry((cause, before.shown()))
             .or_default()
             .insert(reached);
-        if !is_accepted {
+        // The steps of another revision are others.
+        if !is_accepted || before.first_failure != after.first_failure {
             return;
         }
         for step in 0..before.steps.len() {

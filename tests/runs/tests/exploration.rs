@@ -6,15 +6,16 @@
 #![allow(clippy::print_stdout, reason = "the counts are what somebody runs this for")]
 
 use escapement_run_tests::explore::{Counts, START_MS, explore};
-use escapement_run_tests::plans::{Case, of_one_step, of_three_steps, of_two_steps};
+use escapement_run_tests::plans::{Case, of_fallbacks, of_one_step, of_three_steps, of_two_steps};
 use escapement_run_tests::product::Product;
 use escapement_run_tests::reference::misreading::Misreading;
 use escapement_run_tests::subject::{Misread, Subject};
 use escapement_run_tests::transitions::Transitions;
 
-/// All plans of one step, and a share of those of two and three.
+/// All plans of one step, those with a fallback, and a share of those of two and three.
 fn cases() -> Vec<Case> {
-    let mut all = of_one_step(2);
+    let mut all = of_fallbacks(1);
+    all.extend(of_one_step(2));
     all.extend(of_two_steps().into_iter().step_by(5));
     all.extend(of_three_steps().into_iter().step_by(37));
     all

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::contract::Rendered;
 use crate::journal::{CarriedResult, Event, Stored, UnitMemoized, UnitRef};
-use crate::spec::EffectClass;
+use crate::spec::{EffectClass, FallbackKind};
 use crate::state::{UnitStage, Verdict};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -20,7 +20,11 @@ impl Turn<'_> {
             .profiles
             .iter()
             .any(|profile| !profile.alternatives.is_empty());
+        let fallback = spec.fallback.as_ref().and_then(|fallback| fallback.kind.as_ref());
+        // RUN-11.11
+        let calls_fallback = matches!(fallback, Some(FallbackKind::Action(_)));
         spec.planner.is_some()
+            || calls_fallback
             || spec.autonomy_level == 1
             || (spec.limits.max_substitutions > 0 && has_alternatives)
     }

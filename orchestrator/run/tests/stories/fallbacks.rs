@@ -102,6 +102,21 @@ fn a_fallback_that_the_run_does_without_or_may_not_call_is_not_called() {
     assert_eq!(world.error().0, "PLANNING_ERROR");
 }
 
+// RUN-12.6
+#[test]
+fn a_fallback_takes_what_the_plan_that_was_given_completed() {
+    let mail = json!({"tool_name": "mail.send", "tool_args": {"about": "Bern"}});
+    let steps = json!([{"key": "mail", "type": "tool_call", "config": mail}, call("a")]);
+    let mut world = World::with(steps, with_mail(spec(Preset::Standard)));
+    world.complete("mail", json!({"sent": true}));
+    world.fail("a", OutcomeClass::FailedForGood);
+    assert_eq!(world.submitted(), 2, "the mail is not sent twice");
+    assert_eq!(
+        (world.run.shown(), world.output()),
+        (ShownState::Failed, json!({"sent": true}))
+    );
+}
+
 // RUN-7.7
 #[test]
 fn what_is_told_before_a_run_counts_its_fallback() {

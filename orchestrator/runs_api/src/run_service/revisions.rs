@@ -61,9 +61,19 @@ impl Runs {
         request: v1::GetRevisionRequest,
         caller: &Caller,
     ) -> Result<v1::GetRevisionResponse, Rejection> {
-        let (revision, _) = self.revision_named("revision", request.revision, caller).await?;
+        let run_id = request
+            .revision
+            .as_ref()
+            .and_then(|name| name.run_id.parse().ok());
+        let (revision, plan) = self.revision_named("revision", request.revision, caller).await?;
+        let begun = u64::try_from(revision.sequence).unwrap_or(0);
+        let result = match run_id {
+            Some(run_id) if revision.number > 0 => self.revision_result(run_id, begun, plan).await?,
+            _ => None,
+        };
         Ok(v1::GetRevisionResponse {
             revision: Some(revision),
+            result,
         })
     }
 

@@ -469,16 +469,15 @@ async fn revisions_are_found_by_digest_and_by_number() {
         revision_digest: first.revision_digest.clone(),
         ..v1::RevisionName::default()
     };
-    for name in [of_run.clone(), by_digest] {
+    for (name, is_of_run) in [(of_run.clone(), true), (by_digest, false)] {
         let request = v1::GetRevisionRequest { revision: Some(name) };
-        let revision = world
-            .client
-            .get_revision(request)
-            .await
-            .unwrap()
-            .into_inner()
-            .revision
-            .unwrap();
+        let answer = world.client.get_revision(request).await.unwrap().into_inner();
+        assert_eq!(
+            answer.result.is_some(),
+            is_of_run,
+            "a plan without a run comes to nothing"
+        );
+        let revision = answer.revision.unwrap();
         assert_eq!(revision.revision_digest, first.revision_digest);
         assert_eq!(json_of(revision.document.as_ref())["steps"][0]["key"], "a");
     }

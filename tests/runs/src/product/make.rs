@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use escapement_model::Opaque;
+use escapement_model::opaque::StructBuilder;
 use escapement_run::ids::RunId;
 use escapement_run::plan::{
     Call, Condition, Constraints, Expression as CoreExpression, InputType, LlmContext, LlmDecision, Loop,
@@ -11,14 +12,14 @@ use escapement_run::plan::{
     Step as CoreStep, StepKind, SubPlan, UserInput,
 };
 use escapement_run::spec::{
-    ActionProfile, DependencyDefault, EffectClass, FailureDefault, InDoubt, Limits as CoreLimits, Policy,
-    ResumePolicy, Risk as CoreRisk, Spec,
+    ActionProfile, DependencyDefault, EffectClass, FailureDefault, Fallback as CoreFallback, FallbackAction,
+    FallbackKind, InDoubt, Limits as CoreLimits, Policy, ResumePolicy, Risk as CoreRisk, Spec,
 };
 use escapement_run::{Commit, Run};
 
 use super::{NoBlobs, values};
 use crate::reference::plan::{
-    Action, Doubt, Expression, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
 };
 use crate::reference::words::{Responder, Value};
 
@@ -40,7 +41,7 @@ pub(super) fn run(plan: &Plan, limits: &Limits, now: i64) -> (Run, Commit) {
             .collect(),
         digest: [1; 32],
     };
-    let profiles = profiles(plan);
+    let profiles = profiles(plan, limits);
     Run::create(run_id(), spec(limits), Arc::new(core), profiles, now, &NoBlobs)
 }
 
@@ -177,7 +178,7 @@ fn name_of(action: Action) -> String {
     format!("{risk:?}.{repeatable}.{has_effect}")
 }
 
-fn profiles(plan: &Plan) -> Vec<ActionProfile> {
+fn profiles(plan: &Plan, limits: &Limits) -> Vec<ActionProfile> {
     let model = ActionProfile {
         action: MODEL.to_owned(),
         effect: EffectClass::Llm.into(),
@@ -188,11 +189,15 @@ fn profiles(plan: &Plan) -> Vec<ActionProfile> {
         ..ActionProfile::default()
     };
     let mut all = BTreeMap::from([(MODEL.to_owned(), model.clone())]);
-    for step in &plan.steps {
-        let (Kind::Call(action) | Kind::Parallel { action, .. } | Kind::Loop { action, .. }) = step.kind
-        else {
-            continue;
-        };
+    let of_steps = plan.steps.iter().filter_map(|step| match step.kind {
+        Kind::Call(action) | Kind::Parallel { action, .. } | Kind::Loop { action, .. } => Some(action),
+        Kind::Decision(_) | Kind::Question { .. } | Kind::Condition { .. } | Kind::Child => None,
+    });
+    let of_fallback = match limits.fallback {
+        Some(Fallback::Call(action)) => Some(action),
+        Some(Fallback::Output) | None => None,
+    };
+    for action in of_steps.chain(of_fallback) {
         let effect = if action.has_effect {
             EffectClass::SideEffect
         } else {
@@ -228,8 +233,23 @@ fn spec(limits: &Limits) -> Spec {
         llm_model: "small".to_owned(),
         safety_action: if limits.checks { "safety.judge" } else { "" }.to_owned(),
         preset: "standard".to_owned(),
+        fallback: limits.fallback.map(fallback),
         ..Spec::default()
     }
+}
+
+fn fallback(fallback: Fallback) -> CoreFallback {
+    let kind = match fallback {
+        Fallback::Output => {
+            let output = StructBuilder::new().text("content", "instead").build();
+            FallbackKind::Output(output)
+        }
+        Fallback::Call(action) => FallbackKind::Action(FallbackAction {
+            action: name_of(action),
+            payload: Opaque::default(),
+        }),
+    };
+    CoreFallback { kind: Some(kind) }
 }
 
 fn core_limits(limits: &Limits) -> CoreLimits {

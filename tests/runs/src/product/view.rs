@@ -59,7 +59,13 @@ fn end(run: &Run, limit: Option<Limit>) -> Option<End> {
             is_partial: end.partial,
             output: end.output.as_ref().map(|output| values::decoded(&output.inline)),
         }),
-        ShownState::Failed => Some(End::Failed(interned(&error().code))),
+        ShownState::Failed => Some(match &end.output {
+            Some(output) => End::FellBack {
+                code: interned(&error().code),
+                output: values::decoded(&output.inline),
+            },
+            None => End::Failed(interned(&error().code)),
+        }),
         ShownState::Timeout => limit.map(End::Timeout),
         ShownState::Cancelled => Some(End::Cancelled(interned(&error().message))),
         _ => None,

@@ -47,11 +47,21 @@ pub enum Misreading {
     DispatchIsProgress,
     /// RUN-8.4: a rewind repeats completed effects.
     RewindRepeatsEffects,
+    /// RUN-7.6: the fallback has what the revision before it left of its limit.
+    FallbackKeepsTheClock,
+    /// RUN-11.11: a run whose fallback completes has completed.
+    FallbackCompletes,
+    /// RUN-11.11: the run fails with what its fallback failed with.
+    FallbackIsTheCause,
+    /// RUN-11.11: an action that failed is called as the fallback.
+    FallbackCallsWhatFailed,
+    /// RUN-12.6: the fallback calls what has completed before.
+    FallbackCallsAgain,
 }
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 22] = [
+    pub const ALL: [Misreading; 27] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
@@ -74,5 +84,10 @@ impl Misreading {
         Misreading::WaitingIsActive,
         Misreading::DispatchIsProgress,
         Misreading::RewindRepeatsEffects,
+        Misreading::FallbackKeepsTheClock,
+        Misreading::FallbackCompletes,
+        Misreading::FallbackIsTheCause,
+        Misreading::FallbackCallsWhatFailed,
+        Misreading::FallbackCallsAgain,
     ];
 }

@@ -105,6 +105,9 @@ impl Run {
         let Some(completed) = self.checkpoint.clone() else {
             return Err("NO_CHECKPOINT");
         };
+        if restores && self.is_checkpoint_old {
+            return Err("NO_CHECKPOINT"); // The steps of another revision are others.
+        }
         let all = 0..self.steps.len();
         let set: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
         self.set_back(&set);
@@ -136,6 +139,7 @@ impl Run {
         }
         let completed = self.steps.iter().map(|step| step.state == StepState::Completed);
         self.checkpoint = Some(completed.collect());
+        self.is_checkpoint_old = false;
         Ok(())
     }
 

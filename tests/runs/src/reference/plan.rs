@@ -32,6 +32,24 @@ pub struct Step {
     pub on_dependency_failure: Option<OnDependencyFailure>,
 }
 
+impl Step {
+    /// A step of this kind that says nothing else.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            depends_on: Vec::new(),
+            required: None,
+            is_async: false,
+            timeout_ms: None,
+            max_retries: None,
+            on_success: None,
+            on_failure: None,
+            on_dependency_failure: None,
+        }
+    }
+}
+
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
@@ -149,6 +167,15 @@ pub enum Doubt {
     Retry,
 }
 
+/// What a run has once its plan failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// An object that is given.
+    Output,
+    /// What an action comes to.
+    Call(Action),
+}
+
 /// All that is resolved when a run is made.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -204,6 +231,8 @@ pub struct Limits {
     pub approvers: Vec<u8>,
     /// True if a restart cancels the run.
     pub discards: bool,
+    /// What is left once the plan failed. No planner makes another one.
+    pub fallback: Option<Fallback>,
 }
 
 impl Plan {

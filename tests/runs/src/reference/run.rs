@@ -1,7 +1,7 @@
 //! A run as a whole: what is known of it, and what each input makes of it.
 
 use super::misreading::Misreading;
-use super::plan::{Kind, Limits, Plan};
+use super::plan::{Action, Kind, Limits, Plan};
 use super::words::{
     AttemptId, Code, Command, End, Input, Limit, Outcome, Reason, RequestKind, Responder, Shown, StepState,
     UnitId, Value,
@@ -36,6 +36,16 @@ pub struct Run {
     pub requests: Vec<Request>,
     /// Which steps had completed at the last checkpoint.
     pub checkpoint: Option<Vec<bool>>,
+    /// True if they are those of an earlier revision.
+    pub is_checkpoint_old: bool,
+    /// Why the fallback is called, once it is.
+    pub first_failure: Option<Code>,
+    /// Actions an attempt of which failed a unit for good.
+    pub given_up: Vec<Action>,
+    /// What calls of earlier revisions came to.
+    pub results: Vec<(Action, Value)>,
+    /// Milliseconds of activity before this revision.
+    pub revision_began_ms: u64,
     /// Milliseconds of activity.
     pub active_ms: u64,
     /// Milliseconds of activity at the last progress.
@@ -185,6 +195,11 @@ impl Run {
             end: None,
             requests: Vec::new(),
             checkpoint: None,
+            is_checkpoint_old: false,
+            first_failure: None,
+            given_up: Vec::new(),
+            results: Vec::new(),
+            revision_began_ms: 0,
             active_ms: 0,
             progress_ms: 0,
             paused_at: None,
@@ -282,8 +297,7 @@ impl Run {
             if !self.is_admitted || !self.is_approved {
                 break;
             }
-            if !self.turn() {
-                self.end_if_done();
+            if !self.turn() && !self.end_if_done() {
                 break;
             }
         }
@@ -296,7 +310,7 @@ impl Run {
     pub fn shown(&self) -> Shown {
         match &self.end {
             Some(End::Completed { .. }) => return Shown::Completed,
-            Some(End::Failed(_)) => return Shown::Failed,
+            Some(End::Failed(_) | End::FellBack { .. }) => return Shown::Failed,
             Some(End::Timeout(_)) => return Shown::Timeout,
             Some(End::Cancelled(_)) => return Shown::Cancelled,
             None => {}

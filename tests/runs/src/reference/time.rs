@@ -85,7 +85,10 @@ impl Run {
         if self.is_active() {
             left.push((limits.run_ms.saturating_sub(self.active_ms), Limit::Run));
             if let Some(revision_ms) = limits.revision_ms {
-                left.push((revision_ms.saturating_sub(self.active_ms), Limit::Revision));
+                left.push((
+                    (self.revision_began_ms + revision_ms).saturating_sub(self.active_ms),
+                    Limit::Revision,
+                ));
             }
             if let Some(watchdog_ms) = self.watchdog_ms() {
                 left.push((
@@ -148,7 +151,10 @@ impl Run {
             (limits.run_ms.saturating_sub(self.active_ms), Limit::Run),
         ];
         if let Some(revision_ms) = limits.revision_ms {
-            left.push((revision_ms.saturating_sub(self.active_ms), Limit::Revision));
+            left.push((
+                (self.revision_began_ms + revision_ms).saturating_sub(self.active_ms),
+                Limit::Revision,
+            ));
         }
         left
     }

@@ -389,19 +389,16 @@ impl Run {
         self.steps[step].question = Evaluation::None;
     }
 
-    /// RUN-3.9, RUN-10.1: what is left once nothing changes any more.
-    pub(super) fn end_if_done(&mut self) {
-        if self.wants_pause || self.end.is_some() {
-            return;
-        }
-        if self.has_in_flight() {
-            return;
+    /// RUN-3.9, RUN-10.1: what is left once nothing changes any more. Returns whether another revision begins.
+    pub(super) fn end_if_done(&mut self) -> bool {
+        if self.wants_pause || self.end.is_some() || self.has_in_flight() {
+            return false;
         }
         if self.is_aborting() {
             return self.end_failed();
         }
         if self.steps.iter().any(|step| step.state == StepState::Running) {
-            return;
+            return false;
         }
         if self.steps.iter().any(|step| step.state == StepState::Pending) {
             for step in self
@@ -423,11 +420,15 @@ impl Run {
             .find(|step| step.state == StepState::Completed);
         let output = completed.and_then(|step| step.output.clone()); // RUN-10.2
         let is_partial = self.steps.iter().any(|step| step.state == StepState::Failed);
-        self.end_with(End::Completed { is_partial, output });
+        match self.first_failure {
+            Some(code) => self.fell_back(code, output),
+            None => self.end_with(End::Completed { is_partial, output }),
+        }
+        false
     }
 
-    fn end_failed(&mut self) {
+    fn end_failed(&mut self) -> bool {
         let code = self.failing.map_or("", |failing| failing.code);
-        self.end_with(End::Failed(code));
+        self.fall_back(code)
     }
 }

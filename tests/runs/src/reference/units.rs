@@ -111,6 +111,9 @@ impl Run {
         if is_checked && verdict.is_none() {
             return self.check_safety(id);
         }
+        if self.takes_result(id) {
+            return;
+        }
         let is_child = self.plan.steps[step].kind == Kind::Child;
         let unit = self.unit(id);
         unit.state = UnitState::InFlight;
@@ -284,6 +287,12 @@ impl Run {
     pub(super) fn fail_unit(&mut self, id: UnitId, code: Code) {
         let (step, _) = id;
         self.unit(id).state = UnitState::Failed(code);
+        if let Kind::Call(action) | Kind::Parallel { action, .. } | Kind::Loop { action, .. } =
+            self.plan.steps[step].kind
+            && self.unit(id).n_attempts > 0
+        {
+            self.given_up.push(action);
+        }
         self.progress();
         match self.plan.steps[step].kind {
             Kind::Parallel { .. } => self.finish_parallel(step),

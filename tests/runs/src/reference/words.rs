@@ -101,6 +101,13 @@ pub enum End {
     },
     /// Failed.
     Failed(Code),
+    /// Failed, with the output of the fallback.
+    FellBack {
+        /// Why it failed.
+        code: Code,
+        /// The output.
+        output: Value,
+    },
     /// Which limit was over.
     Timeout(Limit),
     /// The reason.
