@@ -18,7 +18,7 @@ use super::clockwork::PAGE;
 use super::events::published;
 use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
 use super::reading::{note_schedule, schedule_of};
-use super::record::{Kept, KeptFiring, kept};
+use super::record::{Kept, ShownFiring, kept};
 use super::saving::{not_found, random_id};
 use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
@@ -107,7 +107,7 @@ impl Triggers {
         let firings = page
             .definitions
             .iter()
-            .filter_map(|found| kept::<KeptFiring>(found).ok());
+            .filter_map(|found| kept::<ShownFiring>(found).ok());
         Ok(v1::ListFiringsResponse {
             firings: firings.map(|kept| kept.firing).collect(),
             next_page_token: next_token(&page, &filters),
@@ -191,7 +191,7 @@ fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStats
         for found in page
             .definitions
             .iter()
-            .filter_map(|found| kept::<KeptFiring>(found).ok())
+            .filter_map(|found| kept::<ShownFiring>(found).ok())
         {
             stats.firings += 1;
             match found.firing.status.as_str() {
