@@ -1,6 +1,7 @@
 //! Runs and what is kept beside them, each as large as it may be. Sends nothing.
 
 use crate::large::object_of;
+use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_tests::plans::object;
 use escapement_wire::runs::v1;
@@ -13,6 +14,17 @@ pub(crate) fn document(steps: &Value) -> Opaque {
     object(json!({"schema": "escapement.plan/1", "name": "large", "steps": steps}))
 }
 
+/// A plan of nearly 1 MiB: 1,024 questions, each behind a hundred others. Other plans have other names.
+pub(crate) fn dense_document(name: &str) -> Opaque {
+    let key = |n: usize| format!("k{n:03x}");
+    let steps = (0..1_024).map(|n: usize| {
+        let before: Vec<String> = (n.saturating_sub(REFERENCES)..n).map(key).collect();
+        json!({"key": key(n), "type": "user_input", "config": {"question": "?"}, "depends_on": before})
+    });
+    let steps: Vec<Value> = steps.collect();
+    object(json!({"schema": "escapement.plan/1", "name": name, "steps": steps}))
+}
+
 /// A run of a document that asks nobody whether it may.
 pub(crate) fn creation(document: Opaque) -> v1::CreateRunRequest {
     v1::CreateRunRequest {
@@ -20,6 +32,13 @@ pub(crate) fn creation(document: Opaque) -> v1::CreateRunRequest {
         autonomy_level: Some(4),
         ..v1::CreateRunRequest::default()
     }
+}
+
+/// A run that asks a question.
+pub(crate) fn question(question: &str) -> v1::CreateRunRequest {
+    let config = json!({"question": question});
+    let steps = json!([{"key": "ask", "type": "user_input", "config": config}]);
+    creation(document(&steps))
 }
 
 /// A run that asks whether it may do what it shows: as much as lists show.
@@ -36,10 +55,9 @@ pub(crate) fn approval(n: usize) -> v1::CreateRunRequest {
 
 /// As large as a trigger may be.
 pub(crate) fn trigger(n: usize, config: Config) -> v1::Trigger {
-    let question = json!([{"key": "ask", "type": "user_input", "config": {"question": "?"}}]);
     let run = v1::CreateRunRequest {
         input: Some(object_of(TRIGGER_BYTES)),
-        ..creation(document(&question))
+        ..question("?")
     };
     v1::Trigger {
         name: format!("trigger {n}"),
@@ -78,6 +96,19 @@ pub(crate) fn profile(n: usize) -> v1::ActionProfile {
     }
 }
 
+/// An object of that many bytes, with as many keys as fit.
+pub(crate) fn many_keys(bytes_max: usize) -> Opaque {
+    let mut encoded = Vec::new();
+    for n in 0..bytes_max / 13 {
+        // A key of five digits and `true`.
+        encoded.extend([10, 11, 10, 5]);
+        encoded.extend(format!("{n:05}").bytes());
+        encoded.extend([18, 2, 32, 1]);
+    }
+    Opaque::from_encoded(Bytes::from(encoded))
+}
+
+const REFERENCES: usize = 100;
 /// What the metadata may have, less what an object has beside its text.
 const METADATA_BYTES: usize = (64 << 10) - 64;
 /// What a trigger may have, less what it says beside its input.
