@@ -17,6 +17,8 @@ pub(crate) struct Shares {
     pub(crate) edge: Duration,
     /// The threads that serve calls of callers.
     pub(crate) callers: Duration,
+    /// The thread that owns runs and their store.
+    pub(crate) runs: Duration,
     /// All others: readers of the store and what is done aside, each bounded in number.
     pub(crate) aside: Duration,
 }
@@ -40,6 +42,7 @@ impl Shares {
                     n_callers += 1;
                     &mut shares.callers
                 }
+                "runs" => &mut shares.runs,
                 _ => &mut shares.aside,
             };
             *share += thread.cpu;
@@ -63,16 +66,24 @@ impl Shares {
     }
 
     /// All of them, in the order of the fields.
-    pub(crate) fn all(self) -> [Duration; 5] {
-        [self.engine, self.writer, self.edge, self.callers, self.aside]
+    pub(crate) fn all(self) -> [Duration; 6] {
+        [
+            self.engine,
+            self.writer,
+            self.edge,
+            self.callers,
+            self.runs,
+            self.aside,
+        ]
     }
 
-    fn of_all([engine, writer, edge, callers, aside]: [Duration; 5]) -> Self {
+    fn of_all([engine, writer, edge, callers, runs, aside]: [Duration; 6]) -> Self {
         Self {
             engine,
             writer,
             edge,
             callers,
+            runs,
             aside,
         }
     }

@@ -8,14 +8,13 @@ use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::limits::PROFILES_MAX;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
-    ExpectedVersion, RunReader, RunStore,
+    DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
+    RunReader, RunStore,
 };
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_profile;
 use escapement_wire::runs::v1::action_service_server::ActionService;
 use prost::Message;
-use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
@@ -52,7 +51,7 @@ impl Actions {
                     known => known?.is_some(),
                 }
             };
-            if !is_known && count(&*store.reader()?)? >= PROFILES_MAX {
+            if !is_known && store.reader()?.n_definitions(DefinitionKind::ActionProfile)? >= PROFILES_MAX {
                 return Ok(None);
             }
             store.define(&DefinitionWrite {
@@ -103,27 +102,21 @@ impl Actions {
         let mut fields = Fields::default();
         let page_size = fields.page_size(request.page_size, 100, 1000);
         fields.conclude()?;
-        let all = self.runs.readers().read(all).await?;
-        let mut profiles = all.iter().filter_map(|definition| {
+        let after = paging::name(&request.page_token, &FILTERS)?;
+        let read = move |reader: &dyn RunReader| {
+            reader.definitions_by_name(DefinitionKind::ActionProfile, after.as_deref(), page_size)
+        };
+        let page = self.runs.readers().read(read).await?;
+        let last = page.definitions.last().filter(|_| page.has_more);
+        let next = last.map(|last| paging::token_of_name(&last.name, &FILTERS));
+        let profiles = page.definitions.iter().filter_map(|definition| {
             // Lists leave out what is damaged.
             let profile = ActionProfile::decode(definition.record.clone()).ok()?;
-            Some(view(&profile, definition.updated_at))
+            let is_shown = caller.lists_action(&profile.action);
+            is_shown.then(|| view(&profile, definition.updated_at))
         });
-        let mut profiles = { profiles.by_ref() }.filter(|profile| caller.lists_action(&profile.action));
-        // A page begins behind a name, which the token knows by its hash.
-        let behind = paging::place(&request.page_token, &FILTERS)?;
-        if let Some(behind) = behind
-            && profiles
-                .by_ref()
-                .all(|profile| place_of(&profile.action) != behind)
-        {
-            return Err(Rejection::PageTokenInvalid);
-        }
-        let page: Vec<v1::ActionProfile> = profiles.by_ref().take(page_size).collect();
-        let last = page.last().filter(|_| profiles.next().is_some());
-        let next = last.map(|last| paging::token(place_of(&last.action), &FILTERS));
         Ok(v1::ListActionProfilesResponse {
-            profiles: page,
+            profiles: profiles.collect(),
             next_page_token: next.unwrap_or_default(),
         })
     }
@@ -136,24 +129,6 @@ fn delete(store: &mut dyn RunStore, name: &str) -> Result<DefinitionOutcome, Sto
         expected: ExpectedVersion::Any,
         change: DefinitionChange::Delete,
     })
-}
-
-fn count(reader: &dyn RunReader) -> Result<usize, StoreFault> {
-    let found = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
-    Ok(found.len())
-}
-
-/// All profiles by the names of their actions.
-fn all(reader: &dyn RunReader) -> Result<Vec<Definition>, StoreFault> {
-    let mut all = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(all)
-}
-
-fn place_of(action: &str) -> paging::Place {
-    let digest = Sha256::digest(action);
-    let number = |at: usize| u64::from_be_bytes(digest[at..at + 8].try_into().expect("eight bytes"));
-    [number(0), number(8), number(16)]
 }
 
 fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> {

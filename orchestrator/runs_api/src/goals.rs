@@ -22,7 +22,7 @@ use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::paging::{key_of, place, place_of, token};
+use crate::paging::{key_of, next_token, place};
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
 use progress::{PAGE, progress};
 use record::{Kept, put, read, view};
@@ -155,12 +155,11 @@ impl Goals {
                 before,
                 page_size,
             )?;
-            let last = page
-                .last()
-                .filter(|_| page.len() == page_size)
-                .map(Definition::key);
             // Lists leave out what is damaged.
-            let goals = page.iter().filter_map(|found| Some((found, read(found).ok()?)));
+            let goals = page
+                .definitions
+                .iter()
+                .filter_map(|found| Some((found, read(found).ok()?)));
             let wanted = goals.filter(|(_, kept)| {
                 let is_state = state == State::Unspecified || kept.state == i32::from(state);
                 is_state && (parent_id.is_empty() || kept.parent_id == parent_id)
@@ -172,12 +171,12 @@ impl Goals {
                 .iter()
                 .map(|(found, kept)| view(found, kept, &progress))
                 .collect();
-            Ok((goals, last))
+            Ok((goals, next_token(&page, &filters)))
         });
-        let (goals, last) = read.await?;
+        let (goals, next_page_token) = read.await?;
         Ok(v1::ListGoalsResponse {
             goals,
-            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+            next_page_token,
         })
     }
 
@@ -305,10 +304,11 @@ impl Goals {
             loop {
                 let page = reader.definitions(DefinitionKind::Goal, None, None, before, PAGE)?;
                 let is_below = |found: &&Definition| read(found).is_ok_and(|kept| kept.parent_id == goal_id);
-                below.extend(page.iter().filter(is_below).map(|found| found.name.clone()));
-                match page.last() {
-                    Some(last) if page.len() == PAGE => before = Some(last.key()),
-                    _ => return Ok(below),
+                let found = page.definitions.iter().filter(is_below);
+                below.extend(found.map(|found| found.name.clone()));
+                before = page.next();
+                if before.is_none() {
+                    return Ok(below);
                 }
             }
         });

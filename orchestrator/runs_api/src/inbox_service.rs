@@ -12,15 +12,17 @@ use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::StoredInputRequest;
+use escapement_store::runs::limits::PAGE_BYTES_MAX;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
+use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
-use crate::paging;
+use crate::paging::{self, Room};
 use crate::saved::profiles;
 use crate::views::kind_word;
 use answer::{Read, read};
@@ -73,8 +75,8 @@ impl Inbox {
                 kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
                     && run_id.is_none_or(|run_id| request.run_id == run_id)
             };
-            let (mut wanted, mut last_seen, mut n_seen) = (Vec::new(), after, 0);
-            while wanted.len() <= page_size && n_seen < SEEN_MAX {
+            let (mut wanted, mut last_seen, mut n_seen, mut n_bytes) = (Vec::new(), after, 0, 0);
+            while wanted.len() <= page_size && n_seen < SEEN_MAX && n_bytes < PAGE_BYTES_MAX {
                 let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
                 let found = reader.open_input_requests(owner, namespaces, last_seen, SEEN_MAX - n_seen)?;
                 let Some(last) = found.last() else {
@@ -82,6 +84,7 @@ impl Inbox {
                 };
                 last_seen = Some(last.number);
                 n_seen += found.len();
+                n_bytes += found.iter().map(|request| request.record.len()).sum::<usize>();
                 wanted.extend(found.into_iter().filter(is_wanted));
             }
             if wanted.len() > page_size {
@@ -90,10 +93,18 @@ impl Inbox {
             }
             Ok((wanted, last_seen))
         };
-        let (wanted, next) = self.runs.readers().read(read).await?;
-        let mut input_requests = Vec::new();
+        let (wanted, mut next) = self.runs.readers().read(read).await?;
+        let (mut input_requests, mut room, mut last) = (Vec::new(), Room::default(), None);
         for stored in wanted {
-            input_requests.extend(view(&self.runs, stored, LISTED_BYTES_MAX).await?);
+            let number = stored.number;
+            if let Some(shown) = view(&self.runs, stored, LISTED_BYTES_MAX).await? {
+                if !room.takes(shown.encoded_len()) {
+                    next = last;
+                    break;
+                }
+                input_requests.push(shown);
+            }
+            last = Some(number);
         }
         Ok(v1::ListInputRequestsResponse {
             input_requests,

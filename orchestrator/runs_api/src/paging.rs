@@ -3,7 +3,8 @@
 
 use crate::errors::Rejection;
 use escapement_model::hex;
-use escapement_store::runs::DefinitionKey;
+use escapement_store::runs::limits::{NAME_BYTES_MAX, PAGE_BYTES_MAX};
+use escapement_store::runs::{DefinitionKey, DefinitionPage};
 use sha2::{Digest, Sha256};
 use std::fmt::Debug;
 
@@ -14,6 +15,12 @@ pub(crate) type Place = [u64; 3];
 pub(crate) fn token(place: Place, filters: &impl Debug) -> String {
     let numbers = place.map(u64::to_be_bytes).concat();
     hex::text(&[&[VERSION][..], &numbers, &fingerprint(filters)].concat())
+}
+
+/// The token of the page behind this one; empty if there is none.
+pub(crate) fn next_token(page: &DefinitionPage, filters: &impl Debug) -> String {
+    page.next()
+        .map_or_else(String::new, |next| token(place_of(next), filters))
 }
 
 /// The place in a token; `None` for the empty one, which asks for the first page.
@@ -47,6 +54,27 @@ pub(crate) fn number(token: &str, filters: &impl Debug) -> Result<Option<u64>, R
     Ok(place(token, filters)?.map(|[number, _, _]| number))
 }
 
+/// The token of the page that begins behind a name.
+pub(crate) fn token_of_name(name: &str, filters: &impl Debug) -> String {
+    hex::text(&[&[VERSION_OF_NAMES][..], &fingerprint(filters), name.as_bytes()].concat())
+}
+
+/// The name in a token; `None` for the empty one, which asks for the first page.
+///
+/// # Errors
+/// [`Rejection::PageTokenInvalid`] if it is not ours, or was made for other filters.
+pub(crate) fn name(token: &str, filters: &impl Debug) -> Result<Option<String>, Rejection> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let is_one = token.len() <= NAME_TOKEN_CHARS_MAX;
+    let bytes = is_one.then(|| hex::bytes(token)).flatten().unwrap_or_default();
+    let head = [&[VERSION_OF_NAMES][..], &fingerprint(filters)].concat();
+    let name = bytes.strip_prefix(&head[..]).map(|name| name.to_vec());
+    let name = name.and_then(|name| String::from_utf8(name).ok());
+    name.map(Some).ok_or(Rejection::PageTokenInvalid)
+}
+
 /// The place of a definition.
 pub(crate) fn place_of(key: DefinitionKey) -> Place {
     let priority = i64::from(key.priority).cast_unsigned();
@@ -62,6 +90,31 @@ pub(crate) fn key_of([priority, created_at, number]: Place) -> DefinitionKey {
     }
 }
 
+/// What is left of the bytes that a page may have.
+pub(crate) struct Room {
+    left: usize,
+    is_first: bool,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            left: PAGE_BYTES_MAX,
+            is_first: true,
+        }
+    }
+}
+
+impl Room {
+    /// Takes the room of one more entry; false if there is none. The first one always has room.
+    pub(crate) fn takes(&mut self, n_bytes: usize) -> bool {
+        let fits = self.is_first || n_bytes <= self.left;
+        self.is_first = false;
+        self.left = self.left.saturating_sub(n_bytes);
+        fits
+    }
+}
+
 fn fingerprint(filters: &impl Debug) -> [u8; FINGERPRINT_BYTES] {
     let digest = Sha256::digest(format!("{filters:?}").as_bytes());
     let mut fingerprint = [0; FINGERPRINT_BYTES];
@@ -70,8 +123,10 @@ fn fingerprint(filters: &impl Debug) -> [u8; FINGERPRINT_BYTES] {
 }
 
 const VERSION: u8 = 1;
+const VERSION_OF_NAMES: u8 = 2;
 const FINGERPRINT_BYTES: usize = 8;
 const TOKEN_CHARS: usize = 2 * (1 + 3 * 8 + FINGERPRINT_BYTES);
+const NAME_TOKEN_CHARS_MAX: usize = 2 * (1 + FINGERPRINT_BYTES + NAME_BYTES_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +142,12 @@ mod tests {
             assert_eq!(place(&made, &("runs", "b")), Err(Rejection::PageTokenInvalid));
         }
         assert_eq!(place("", &"a"), Ok(None));
+        for behind in ["file.read", "é", &"é".repeat(NAME_BYTES_MAX / 2)] {
+            let made = token_of_name(behind, &("runs", "a"));
+            assert_eq!(name(&made, &("runs", "a")), Ok(Some(behind.to_owned())));
+            assert_eq!(name(&made, &("runs", "b")), Err(Rejection::PageTokenInvalid));
+        }
+        assert_eq!(name("", &"a"), Ok(None));
     }
 
     #[test]
@@ -106,6 +167,13 @@ mod tests {
                 Err(Rejection::PageTokenInvalid),
                 "{foreign:?}"
             );
+            assert_eq!(
+                name(foreign, &"a"),
+                Err(Rejection::PageTokenInvalid),
+                "{foreign:?}"
+            );
         }
+        let of_no_text = hex::text(&[&[VERSION_OF_NAMES][..], &fingerprint(&"a"), &[0xff]].concat());
+        assert_eq!(name(&of_no_text, &"a"), Err(Rejection::PageTokenInvalid));
     }
 }

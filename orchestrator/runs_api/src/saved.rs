@@ -65,10 +65,10 @@ pub(crate) async fn plan_of(
             run_ms: saved.timeout_ms,
             max_retries: Some(saved.max_retries),
         };
-        Ok(Some((document, defaults)))
+        Ok(Some((readable(&document), defaults)))
     });
-    let (document, defaults) = read.await?.ok_or_else(|| plan_not_found(&plan_id.to_string()))?;
-    Ok((Arc::new(readable(&document)?), defaults))
+    let (plan, defaults) = read.await?.ok_or_else(|| plan_not_found(&plan_id.to_string()))?;
+    Ok((Arc::new(plan?), defaults))
 }
 
 /// There is no such plan, or it is somebody else's.
@@ -88,10 +88,11 @@ pub(crate) async fn revision(
     digest: [u8; 32],
     namespaces: Option<Vec<Namespace>>,
 ) -> Result<Arc<Plan>, Rejection> {
-    let stored = runs
-        .readers()
-        .read(move |reader| reader.revision(&digest, namespaces.as_deref()))
-        .await?;
+    let read = runs.readers().read(move |reader| {
+        let stored = reader.revision(&digest, namespaces.as_deref())?;
+        Ok(stored.map(|stored| readable(&Opaque::from_encoded(stored.document))))
+    });
+    let plan = read.await?;
     let not_found = || Rejection::NotFound {
         reason: "REVISION_NOT_FOUND",
         message: format!(
@@ -99,8 +100,7 @@ pub(crate) async fn revision(
             hex::text(&digest)
         ),
     };
-    let stored = stored.ok_or_else(not_found)?;
-    Ok(Arc::new(readable(&Opaque::from_encoded(stored.document))?))
+    Ok(Arc::new(plan.ok_or_else(not_found)??))
 }
 
 /// A document that was checked before.

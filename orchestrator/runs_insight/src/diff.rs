@@ -1,6 +1,7 @@
 //! What two revisions of a plan differ in, step by step. Says nothing about what a difference means.
 
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use escapement_run::plan::{Plan, Step, StepIndex};
@@ -36,32 +37,37 @@ impl Diff {
 
 /// Compares two plans. Steps are the same if their keys are; templates are compared as they are written.
 pub fn diff(from: &Plan, to: &Plan) -> Diff {
-    let lacks = |plan: &Plan, step: &Step| plan.steps.iter().all(|other| other.key != step.key);
-    let only_in = |plan: &Plan, other: &Plan| {
-        let steps = plan.steps.iter().filter(|step| lacks(other, step));
-        steps.map(|step| step.key.clone()).collect()
+    let (before, after) = (positions(from), positions(to));
+    let only_in = |plan: &Plan, other: &Positions<'_>| {
+        let steps = plan.steps.iter();
+        let lacked = steps.filter(|step| !other.contains_key(&*step.key));
+        lacked.map(|step| step.key.clone()).collect()
     };
+    // Steps of the first plan keep their positions; those that only the second one has come behind them.
+    let in_both = |at: StepIndex| {
+        let known = before.get(&*to.steps[at].key).copied();
+        known.unwrap_or(from.steps.len() + at)
+    };
+    let steps = to.steps.iter();
+    let in_both = steps.filter_map(|step| changed(&from.steps[*before.get(&*step.key)?], step, &in_both));
     Diff {
-        added: only_in(to, from),
-        removed: only_in(from, to),
-        changed: to
-            .steps
-            .iter()
-            .filter_map(|step| changed(from, to, step))
-            .collect(),
+        added: only_in(to, &before),
+        removed: only_in(from, &after),
+        changed: in_both.collect(),
         changed_fields: changed_fields(from, to),
     }
 }
 
-fn changed(from: &Plan, to: &Plan, after: &Step) -> Option<ChangedStep> {
-    let before = from.steps.iter().find(|step| step.key == after.key)?;
-    // Steps of the first plan keep their positions; those that only the second one has come behind them.
-    let in_both = |at: StepIndex| {
-        let key = &to.steps[at].key;
-        let known = from.steps.iter().position(|step| step.key == *key);
-        known.unwrap_or(from.steps.len() + at)
-    };
-    let (before, after_parts) = (before.parts(&|at| at), after.parts(&in_both));
+type Positions<'a> = BTreeMap<&'a str, StepIndex>;
+
+/// Where the step of each key stands.
+fn positions(plan: &Plan) -> Positions<'_> {
+    let steps = plan.steps.iter().enumerate();
+    steps.map(|(at, step)| (&*step.key, at)).collect()
+}
+
+fn changed(before: &Step, after: &Step, in_both: &dyn Fn(StepIndex) -> StepIndex) -> Option<ChangedStep> {
+    let (before, after_parts) = (before.parts(&|at| at), after.parts(in_both));
     let differ = before
         .iter()
         .zip(&after_parts)

@@ -1,6 +1,6 @@
 //! What runs are told of actions: what operators said of them and what workers say. Changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
 use escapement_run::plan::Plan;
@@ -13,7 +13,6 @@ use prost::Message;
 
 use crate::error::CallError;
 use crate::handle::RunsHandle;
-use crate::limits::PROFILES_MAX;
 use crate::seen::{OfferedAction, SeenActions};
 
 /// What is known of the actions that the plan calls, of those of the run itself ([`Spec::actions`]), and of those that may take
@@ -123,15 +122,18 @@ pub fn catalogue_of(
     seen: &SeenActions,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Catalogue, StoreFault> {
-    let said = reader.definitions(DefinitionKind::ActionProfile, None, None, None, PROFILES_MAX)?;
-    let mut said: BTreeMap<&str, &Definition> = said
-        .iter()
-        .map(|definition| (definition.name.as_str(), definition))
-        .collect();
     let mut catalogue = Catalogue::default();
     let mut bytes = 0;
     for (name, offer) in seen.offered().iter().filter(|(name, _)| is_wanted(name)) {
-        let said = said.remove(name.as_str()).map(decoded).transpose()?;
+        if catalogue.n_left_out > 0 {
+            catalogue.n_left_out += 1;
+            continue;
+        }
+        let said = match reader.definition(DefinitionKind::ActionProfile, name) {
+            // What is damaged says nothing.
+            Err(StoreFault::CorruptDefinition { .. }) => None,
+            said => said?.as_ref().map(decoded).transpose()?,
+        };
         let is_schema_left_out = offer.input_schema.len() > SCHEMA_BYTES_MAX;
         let action = CatalogueAction {
             profile: profile(name, said, Some(offer), seen),
@@ -143,7 +145,7 @@ pub fn catalogue_of(
             is_schema_left_out,
         };
         bytes += action.encoded_len() + FRAME_BYTES;
-        if catalogue.n_left_out > 0 || bytes > CATALOGUE_BYTES_MAX {
+        if bytes > CATALOGUE_BYTES_MAX {
             catalogue.n_left_out += 1;
         } else {
             catalogue.actions.push(action);

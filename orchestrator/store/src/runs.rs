@@ -30,8 +30,8 @@ use escapement_model::{InputRequestId, Namespace, RunId};
 
 pub use self::content::Content;
 pub use self::definitions::{
-    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPut,
-    DefinitionWrite, ExpectedVersion, StoredRevision,
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, StoredRevision,
 };
 pub use self::embedded::{
     EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, are_there,
@@ -185,7 +185,7 @@ pub trait RunReader: Send {
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
 
     /// Definitions of that kind, of that owner or of all, in these namespaces or in all, in the order of [`DefinitionKey`], highest
-    /// first, at most `limit`. `before` is the key of the last one of the page before. Leaves out what is damaged.
+    /// first, at most `limit`. `before` is [`DefinitionPage::next`] of the page before. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
@@ -196,7 +196,25 @@ pub trait RunReader: Send {
         namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
-    ) -> Result<Vec<Definition>, StoreFault>;
+    ) -> Result<DefinitionPage, StoreFault>;
+
+    /// Definitions of that kind by their names, lowest first, at most `limit`. `after` is the name of the last one of the page
+    /// before. Leaves out what is damaged.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn definitions_by_name(
+        &self,
+        kind: DefinitionKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<DefinitionPage, StoreFault>;
+
+    /// How many definitions of that kind there are, damaged ones included.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn n_definitions(&self, kind: DefinitionKind) -> Result<usize, StoreFault>;
 
     /// One input request, open or closed.
     ///

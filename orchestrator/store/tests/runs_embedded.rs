@@ -476,7 +476,7 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
             "{set}: {found:?}"
         );
         let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, None, 9);
-        assert_eq!(listed.unwrap(), [], "{set}");
+        assert_eq!(listed.unwrap().definitions, [], "{set}");
         assert_eq!(
             findings(directory.path()),
             [RunFinding::Definition { number: 1 }],

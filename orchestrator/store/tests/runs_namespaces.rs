@@ -101,7 +101,7 @@ fn what_was_kept_before_namespaces_is_in_the_default_one() {
         let open = reader.open_input_requests(None, namespaces.as_deref(), None, 100);
         let plans = reader.definitions(DefinitionKind::SavedPlan, None, namespaces.as_deref(), None, 100);
         let runs = reader.list(&filter, None, 100).unwrap();
-        (runs.len(), open.unwrap().len(), plans.unwrap().len())
+        (runs.len(), open.unwrap().len(), plans.unwrap().definitions.len())
     };
     assert_eq!(listed("default"), (4, 4, 1));
     assert_eq!(listed("billing"), (1, 1, 0));

@@ -6,6 +6,27 @@ use crate::shares::Shares;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use tonic::transport::Channel;
 
+/// A request that is made as often as it is asked for.
+macro_rules! ask {
+    ($client:expr, $method:ident, $request:expr) => {{
+        let (mut client, request) = ($client.clone(), $request);
+        async move |_| drop(client.$method(request.clone()).await.unwrap())
+    }};
+}
+
+/// The same with a stream for an answer, all of which is read.
+macro_rules! drain {
+    ($client:expr, $method:ident, $request:expr) => {{
+        let (mut client, request) = ($client.clone(), $request);
+        async move |_| {
+            let mut told = client.$method(request.clone()).await.unwrap().into_inner();
+            while told.message().await.unwrap().is_some() {}
+        }
+    }};
+}
+
+pub(super) use {ask, drain};
+
 pub(super) struct Stage {
     pub(super) den: Den,
     pub(super) plans: PlanExecutionServiceClient<Channel>,

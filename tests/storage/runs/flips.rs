@@ -117,7 +117,7 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     let open = reader.open_input_requests(None, None, None, 100);
     let open = open.map(|open| open.len());
     let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, None, 100);
-    let plans = plans.map(|plans| plans.len());
+    let plans = plans.map(|plans| plans.definitions.len());
     for (what, found, expected) in [
         ("plans", plans, truth.plans.len()),
         ("list", listed, truth.runs.len()),

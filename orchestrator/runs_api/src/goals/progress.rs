@@ -32,7 +32,7 @@ pub(super) fn progress(
     let mut before: Option<DefinitionKey> = None;
     loop {
         let page = reader.definitions(DefinitionKind::SavedPlan, None, namespaces, before, PAGE)?;
-        for plan in &page {
+        for plan in &page.definitions {
             let Ok(saved) = decoded(plan) else { continue };
             if !goals.contains(saved.goal_id.as_str()) {
                 continue;
@@ -45,9 +45,9 @@ pub(super) fn progress(
             plans.all += 1;
             plans.completed += u32::from(status(newest.as_ref()) == "completed");
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => before = Some(last.key()),
-            _ => return Ok(progress),
+        before = page.next();
+        if before.is_none() {
+            return Ok(progress);
         }
     }
 }

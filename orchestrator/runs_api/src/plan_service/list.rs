@@ -12,7 +12,7 @@ use super::view::{STATUSES, plan_view, status};
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::paging::{key_of, place, place_of, token};
+use crate::paging::{Room, key_of, place, place_of, token};
 
 /// One page.
 ///
@@ -72,23 +72,26 @@ fn page(
     page_size: usize,
 ) -> Result<(Vec<Shown>, Option<DefinitionKey>), StoreFault> {
     let (owner, namespaces) = (within.owner.as_deref(), within.namespaces.as_deref());
-    let (mut plans, mut n_seen) = (Vec::new(), 0);
+    let (mut plans, mut n_seen, mut room) = (Vec::new(), 0, Room::default());
     loop {
         let found = reader.definitions(DefinitionKind::SavedPlan, owner, namespaces, before, CHUNK)?;
-        let is_last = found.len() < CHUNK;
-        for definition in found {
-            before = Some(definition.key());
+        let next = found.next();
+        for definition in found.definitions {
+            let (key, n_bytes) = (definition.key(), definition.record.len());
             n_seen += 1;
-            plans.extend(wanted(reader, request, definition)?);
+            if let Some(plan) = wanted(reader, request, definition)? {
+                if !room.takes(n_bytes) {
+                    return Ok((plans, before));
+                }
+                plans.push(plan);
+            }
+            before = Some(key);
             if plans.len() == page_size {
                 return Ok((plans, before));
             }
         }
-        if is_last {
-            return Ok((plans, None));
-        }
-        if n_seen >= SEEN_MAX {
-            return Ok((plans, before));
+        if next.is_none() || n_seen >= SEEN_MAX {
+            return Ok((plans, next));
         }
     }
 }

@@ -4,11 +4,12 @@ use super::Runs;
 use super::steps::unknown_step;
 use crate::caller::Caller;
 use crate::errors::Rejection;
-use crate::fields;
+use crate::fields::{self, Fields};
 use crate::journal::absent;
 use crate::views::{state_of, step_state, uuid_text};
 use bytes::Bytes;
 use escapement_model::RunId;
+use escapement_model::limits::STEPS_MAX;
 use escapement_run::Run;
 use escapement_runs_host::{StoredRunFault, look_at_stored};
 use escapement_runs_insight::{diff, explain, explain_step, replay};
@@ -16,15 +17,22 @@ use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader};
 use escapement_wire::runs::v1;
+use std::collections::BTreeSet;
 
 impl Runs {
     pub(super) async fn explain_run(
         &self,
         request: v1::ExplainRunRequest,
     ) -> Result<v1::ExplainRunResponse, Rejection> {
-        let run_id: RunId = fields::id("run_id", &request.run_id)?;
-        self.look(run_id, move |run, _| explained(run, &request.step_keys))
-            .await?
+        let mut fields = Fields::default();
+        let run_id = fields.id::<RunId>("run_id", &request.run_id);
+        if request.step_keys.len() > STEPS_MAX {
+            fields.wrong("step_keys", format!("must have at most {STEPS_MAX} entries"));
+        }
+        fields.conclude()?;
+        let run_id = run_id.expect("an id that is missing is a problem");
+        let wanted: BTreeSet<String> = request.step_keys.into_iter().collect();
+        self.look(run_id, move |run, _| explained(run, &wanted)).await?
     }
 
     pub(super) async fn diff_revisions(
@@ -34,7 +42,8 @@ impl Runs {
     ) -> Result<v1::DiffRevisionsResponse, Rejection> {
         let (_, from) = self.revision_named("from", request.from, caller).await?;
         let (_, to) = self.revision_named("to", request.to, caller).await?;
-        let found = diff(&from, &to);
+        let compare = self.runs.readers().read(move |_| Ok(diff(&from, &to)));
+        let found = compare.await?;
         let texts = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect();
         let changed = found.changed.iter().map(|step| v1::StepDifference {
             step_key: step.key.clone(),
@@ -60,9 +69,11 @@ impl Runs {
     }
 }
 
-fn explained(run: &Run, wanted: &[String]) -> Result<v1::ExplainRunResponse, Rejection> {
-    let known = |key: &String| run.plan().steps.iter().any(|step| step.key == *key);
-    if !wanted.iter().all(known) {
+fn explained(run: &Run, wanted: &BTreeSet<String>) -> Result<v1::ExplainRunResponse, Rejection> {
+    let n_known = { run.plan().steps.iter() }
+        .filter(|step| wanted.contains(&step.key))
+        .count();
+    if n_known < wanted.len() {
         return Err(unknown_step("step_keys", run));
     }
     let told = explain(run);

@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{spec_of, stored_entry};
-use crate::paging;
+use crate::paging::{self, Room};
 use crate::views::{STATES, listed, state_of, state_of_byte, status_word};
 use escapement_model::{PlanId, RunId};
 use escapement_run::ShownState;
@@ -14,6 +14,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{RunFilter, RunKey, RunReader, RunSummary};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run::State;
+use prost::Message;
 use std::cmp::Reverse;
 
 impl Runs {
@@ -38,18 +39,22 @@ impl Runs {
                 true => queue_page(reader, &of_filter, before, page_size)?,
                 false => page(reader, &of_states, &of_filter, before, page_size)?,
             };
-            page.iter()
-                .map(|summary| shown(reader, summary))
-                .collect::<Result<Vec<_>, _>>()
+            let (mut runs, mut room) = (Vec::new(), Room::default());
+            for summary in &page {
+                let (run, n_bytes) = shown(reader, summary)?;
+                if !room.takes(n_bytes) {
+                    break;
+                }
+                runs.push(run);
+            }
+            let has_more = page.len() == page_size || runs.len() < page.len();
+            let last = runs.len().checked_sub(1).filter(|_| has_more);
+            Ok((runs, last.map(|last| page[last].key())))
         });
-        let runs = read.await?;
-        let next_page_token = match runs.last() {
-            Some((key, _)) if runs.len() == page_size => paging::token(place_of(*key), &filters),
-            _ => String::new(),
-        };
+        let (runs, next) = read.await?;
         Ok(v1::ListRunsResponse {
-            runs: runs.into_iter().map(|(_, run)| run).collect(),
-            next_page_token,
+            runs,
+            next_page_token: next.map_or_else(String::new, |next| paging::token(place_of(next), &filters)),
         })
     }
 }
@@ -173,17 +178,18 @@ fn queue_page(
     Ok(found.into_iter().filter(is_behind).take(page_size).collect())
 }
 
-/// A run with its place, out of its index columns, its first entry, and its last one if it has ended.
-fn shown(reader: &dyn RunReader, summary: &RunSummary) -> Result<(RunKey, v1::Run), StoreFault> {
+/// A run out of its index columns, its first entry, and its last one if it has ended; and the bytes of these.
+fn shown(reader: &dyn RunReader, summary: &RunSummary) -> Result<(v1::Run, usize), StoreFault> {
     let spec = spec_of(reader, summary.run_id)?;
     let last = match summary.progress.ended_at {
         Some(_) => stored_entry(reader, summary.run_id, summary.next_seq.saturating_sub(1))?,
         None => None,
     };
     let state = state_of_byte(summary.progress.state).unwrap_or(State::Unspecified);
+    let n_bytes = |part: Option<usize>| part.unwrap_or_default();
     Ok((
-        summary.key(),
         listed(summary, spec.as_ref(), last.as_ref(), state),
+        n_bytes(spec.as_ref().map(Message::encoded_len)) + n_bytes(last.as_ref().map(Message::encoded_len)),
     ))
 }
 

@@ -142,8 +142,9 @@ impl Runs {
             if let Some((mut revision, created)) = found {
                 let loaded = self.look(run_id, move |_, blobs| created.document.load(blobs));
                 let document = Opaque::from_encoded(loaded.await?);
-                let plan = plan::read(&document).map_err(|_| not_found())?;
-                revision.document = Some(document);
+                revision.document = Some(document.clone());
+                let read = self.runs.readers().read(move |_| Ok(plan::read(&document)));
+                let plan = read.await?.map_err(|_| not_found())?;
                 return Ok((revision, Arc::new(plan)));
             }
         }

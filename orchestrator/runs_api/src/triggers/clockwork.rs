@@ -86,7 +86,7 @@ impl Triggers {
                 .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, None, from, PAGE));
             let page = read.await?;
             let now = now_ms();
-            for definition in &page {
+            for definition in &page.definitions {
                 let Ok(kept) = kept::<Kept>(definition) else {
                     continue;
                 };
@@ -99,12 +99,11 @@ impl Triggers {
                 };
                 self.index().set(&definition.name, Some(&kept), next);
             }
-            match page.last() {
-                Some(last) if page.len() == PAGE => before = Some(last.key()),
-                _ => break,
+            before = page.next();
+            if before.is_none() {
+                return self.want_events().await;
             }
         }
-        self.want_events().await
     }
 
     /// Tells runs what triggers listen to.
@@ -254,8 +253,9 @@ impl Triggers {
             let read = self.0.maker.handle().readers().read(move |reader| {
                 reader.definitions(DefinitionKind::Firing, None, None, Some(cutoff), PAGE)
             });
-            let old: Vec<String> = read.await?.into_iter().map(|old| old.name).collect();
-            let is_last = old.len() < PAGE;
+            let page = read.await?;
+            let is_last = !page.has_more;
+            let old: Vec<String> = page.definitions.into_iter().map(|old| old.name).collect();
             if !old.is_empty() {
                 let change = move |host: &mut RunsHost, _| {
                     for name in &old {

@@ -104,7 +104,8 @@ impl Triggers {
             let read = self.0.maker.handle().readers();
             let noted = read
                 .read(|reader| reader.definitions(DefinitionKind::Event, None, None, None, PAGE))
-                .await?;
+                .await?
+                .definitions;
             if noted.is_empty() {
                 return Ok(());
             }

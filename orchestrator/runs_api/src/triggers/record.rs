@@ -93,6 +93,14 @@ pub(super) struct KeptFiring {
     pub(super) depth: u32,
 }
 
+/// What is shown of a [`KeptFiring`]: its data, which may be large, is not read.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ShownFiring {
+    /// As there.
+    #[prost(message, required, tag = "1")]
+    pub(super) firing: v1::Firing,
+}
+
 /// The trigger of that id with its record.
 ///
 /// # Errors

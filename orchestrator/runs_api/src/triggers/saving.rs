@@ -314,13 +314,13 @@ pub(crate) async fn clear_links(
         let (from, is_linked) = (before, clear.clone());
         let read = runs.readers().read(move |reader| {
             let page = reader.definitions(DefinitionKind::SavedPlan, None, None, from, PAGE)?;
-            let last = page.last().filter(|_| page.len() == PAGE).map(|last| last.key());
             let linked: BTreeSet<String> = page
+                .definitions
                 .iter()
                 .filter(|plan| decoded(plan).is_ok_and(|mut saved| is_linked(&mut saved)))
                 .map(|plan| plan.name.clone())
                 .collect();
-            Ok((linked, last))
+            Ok((linked, page.next()))
         });
         let (linked, last) = read.await?;
         for plan_id in linked {

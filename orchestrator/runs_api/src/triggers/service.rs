@@ -18,12 +18,12 @@ use super::clockwork::PAGE;
 use super::events::published;
 use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
 use super::reading::{note_schedule, schedule_of};
-use super::record::{Kept, KeptFiring, kept};
+use super::record::{Kept, ShownFiring, kept};
 use super::saving::{not_found, random_id};
 use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
-use crate::paging::{key_of, place, place_of, token};
+use crate::paging::{key_of, next_token, place};
 
 /// A trigger as it is shown: without its secret.
 pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
@@ -65,15 +65,11 @@ impl Triggers {
             reader.definitions(DefinitionKind::Trigger, owner, namespaces, before, page_size)
         });
         let page = read.await?;
-        let last = page
-            .last()
-            .filter(|_| page.len() == page_size)
-            .map(Definition::key);
         // Lists leave out what is damaged.
         let read = |found: &Definition| kept::<Kept>(found).ok().map(|kept| view(found, &kept));
         Ok(v1::ListTriggersResponse {
-            triggers: page.iter().filter_map(read).collect(),
-            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+            triggers: page.definitions.iter().filter_map(read).collect(),
+            next_page_token: next_token(&page, &filters),
         })
     }
 
@@ -108,14 +104,13 @@ impl Triggers {
             reader.definitions(DefinitionKind::Firing, Some(&trigger_id), None, before, page_size)
         });
         let page = read.await?;
-        let last = page
-            .last()
-            .filter(|_| page.len() == page_size)
-            .map(Definition::key);
-        let firings = page.iter().filter_map(|found| kept::<KeptFiring>(found).ok());
+        let firings = page
+            .definitions
+            .iter()
+            .filter_map(|found| kept::<ShownFiring>(found).ok());
         Ok(v1::ListFiringsResponse {
             firings: firings.map(|kept| kept.firing).collect(),
-            next_page_token: last.map_or_else(String::new, |last| token(place_of(last), &filters)),
+            next_page_token: next_token(&page, &filters),
         })
     }
 
@@ -188,9 +183,16 @@ impl Triggers {
 fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStatsResponse, StoreFault> {
     let mut stats = v1::GetTriggerStatsResponse::default();
     let mut before: Option<DefinitionKey> = None;
-    for _ in 0..COUNTED_MAX / PAGE {
-        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), None, before, PAGE)?;
-        for found in page.iter().filter_map(|found| kept::<KeptFiring>(found).ok()) {
+    let mut n_left = COUNTED_MAX;
+    while n_left > 0 {
+        let limit = PAGE.min(n_left);
+        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), None, before, limit)?;
+        n_left -= page.definitions.len();
+        for found in page
+            .definitions
+            .iter()
+            .filter_map(|found| kept::<ShownFiring>(found).ok())
+        {
             stats.firings += 1;
             match found.firing.status.as_str() {
                 STARTED => stats.started += 1,
@@ -200,9 +202,9 @@ fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStats
                 _ => stats.skipped += 1,
             }
         }
-        match page.last() {
-            Some(last) if page.len() == PAGE => before = Some(last.key()),
-            _ => break,
+        before = page.next();
+        if before.is_none() {
+            break;
         }
     }
     Ok(stats)

@@ -45,8 +45,16 @@ async fn an_explanation_says_what_waits_for_what() {
             .len(),
         1
     );
+    let too_many = v1::ExplainRunRequest {
+        step_keys: vec!["b".to_owned(); 1_025],
+        ..request.clone()
+    };
+    assert_eq!(
+        reason(&world.client.explain_run(too_many).await.unwrap_err()),
+        "INVALID_ARGUMENT"
+    );
     let unknown = v1::ExplainRunRequest {
-        step_keys: vec!["z".to_owned()],
+        step_keys: vec!["b".to_owned(), "z".to_owned()],
         ..request
     };
     assert_eq!(

@@ -103,6 +103,14 @@ pub const STORIES: &[(&str, Story)] = &[
         definitions::definitions_are_listed_by_owner_and_in_order,
     ),
     (
+        "definitions are listed by name",
+        definitions::definitions_are_listed_by_name,
+    ),
+    (
+        "a page of definitions is bounded in bytes",
+        definitions::a_page_of_definitions_is_bounded_in_bytes,
+    ),
+    (
         "a definition keeps what it refers to",
         definitions::a_definition_keeps_what_it_refers_to,
     ),

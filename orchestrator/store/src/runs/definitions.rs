@@ -9,7 +9,7 @@ use bytes::Bytes;
 use escapement_model::Namespace;
 
 use super::content::{Content, assert_bytes};
-use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX};
+use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX, PAGE_BYTES_MAX};
 
 /// What a definition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +89,37 @@ pub struct DefinitionKey {
     pub created_at: i64,
     /// The definition's number.
     pub number: u64,
+}
+
+/// A page of a list: as many definitions as were asked for and have at most
+/// [`PAGE_BYTES_MAX`](super::limits::PAGE_BYTES_MAX), and one at least if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefinitionPage {
+    /// In the order of the list.
+    pub definitions: Vec<Definition>,
+    /// True if there may be more behind the last of them.
+    pub has_more: bool,
+    n_bytes: usize,
+}
+
+impl DefinitionPage {
+    /// The place of the last one, if there may be more behind it.
+    pub fn next(&self) -> Option<DefinitionKey> {
+        let last = self.definitions.last().filter(|_| self.has_more);
+        last.map(Definition::key)
+    }
+
+    /// Adds the next one if there is room; true if there may be room for one more.
+    pub(super) fn push(&mut self, definition: Definition, limit: usize) -> bool {
+        let owner = definition.owner.as_ref().map_or(0, String::len);
+        self.n_bytes += definition.record.len() + definition.name.len() + owner;
+        let fits = self.definitions.is_empty() || self.n_bytes <= PAGE_BYTES_MAX;
+        if fits {
+            self.definitions.push(definition);
+        }
+        self.has_more = !fits || self.definitions.len() >= limit;
+        !self.has_more
+    }
 }
 
 /// One change of one definition.

@@ -10,6 +10,8 @@ pub const CONTENT_BYTES_MAX: usize = 20 << 20;
 pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the record of a definition; the documents that it refers to are contents.
 pub const DEFINITION_BYTES_MAX: usize = 2 << 20;
+/// Bytes of what a page of definitions, or of input requests, has, about.
+pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of the record of a notice.
 pub const NOTICE_BYTES_MAX: usize = 128 << 10;
 /// Notices of the stream of a user or a session that are kept, about.

@@ -7,7 +7,8 @@ use escapement_model::{InputRequestId, Namespace, RunId};
 
 use self::contents::{Change, RunContents};
 use super::definitions::{
-    Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionWrite, StoredRevision,
+    Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage, DefinitionWrite,
+    StoredRevision,
 };
 use super::notices::StoredNotice;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
@@ -146,8 +147,21 @@ impl RunReader for MemoryRuns {
         namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
-    ) -> Result<Vec<Definition>, StoreFault> {
+    ) -> Result<DefinitionPage, StoreFault> {
         self.read(|contents| contents.definitions(kind, owner, namespaces, before, limit))
+    }
+
+    fn definitions_by_name(
+        &self,
+        kind: DefinitionKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<DefinitionPage, StoreFault> {
+        self.read(|contents| contents.definitions_by_name(kind, after, limit))
+    }
+
+    fn n_definitions(&self, kind: DefinitionKind) -> Result<usize, StoreFault> {
+        self.read(|contents| contents.n_definitions(kind))
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {

@@ -4,8 +4,9 @@ use escapement_model::Namespace;
 
 use super::sample::{content, revision};
 use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
+use crate::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use crate::runs::{
-    ClientRequest, Content, Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome,
+    ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
     DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved,
 };
 
@@ -131,6 +132,8 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
     for kind in DefinitionKind::ALL {
         for owner in [None, Some("owner 1"), Some("owner 2"), Some("nobody")] {
             let all = reader.definitions(kind, owner, None, None, 100).expect("reads");
+            assert_eq!(all.next(), None);
+            let all = all.definitions;
             assert!(all.is_sorted_by(|one, next| one.key() > next.key()));
             let is_shown = |n: &i64| {
                 let its_kind = DefinitionKind::ALL[usize::from(n % 7 == 0)];
@@ -143,19 +146,115 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
                 "{kind:?} of {owner:?}"
             );
             for limit in [1, 4] {
-                let (mut paged, mut before): (Vec<Definition>, Option<DefinitionKey>) = (Vec::new(), None);
-                while let page = reader
-                    .definitions(kind, owner, None, before, limit)
-                    .expect("reads")
-                    && !page.is_empty()
-                {
-                    before = page.last().map(Definition::key);
-                    paged.extend(page);
-                }
-                assert_eq!(paged, all);
+                let read = |before| {
+                    reader
+                        .definitions(kind, owner, None, before, limit)
+                        .expect("reads")
+                };
+                let pages = paged(read, DefinitionPage::next);
+                assert!(pages.iter().all(|page| page.len() <= limit));
+                assert_eq!(pages.concat(), all);
             }
         }
     }
+}
+
+/// All pages, each read from where the one before says that it goes on.
+fn paged<T>(
+    read: impl Fn(Option<T>) -> DefinitionPage,
+    next: impl Fn(&DefinitionPage) -> Option<T>,
+) -> Vec<Vec<Definition>> {
+    let (mut pages, mut from) = (Vec::new(), None);
+    loop {
+        let page = read(from);
+        from = next(&page);
+        pages.push(page.definitions);
+        if from.is_none() {
+            return pages;
+        }
+    }
+}
+
+fn name_behind(page: &DefinitionPage) -> Option<String> {
+    let last = page.definitions.last().filter(|_| page.has_more);
+    last.map(|last| last.name.clone())
+}
+
+pub(super) fn definitions_are_listed_by_name(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    for n in 0..20_i64 {
+        let kind = DefinitionKind::ALL[usize::from(n % 4 == 0)];
+        let write = DefinitionWrite {
+            kind,
+            ..write(&format!("{}", n * 7 % 20), ExpectedVersion::New, put("plan", n))
+        };
+        assert_eq!(define(subject, &write), DONE(1));
+    }
+    let reader = reader(subject);
+    for kind in DefinitionKind::ALL {
+        let all = reader.definitions(kind, None, None, None, 100).expect("reads");
+        let mut all = all.definitions;
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        assert_eq!(reader.n_definitions(kind).expect("reads"), all.len());
+        for limit in [1, 4, 100] {
+            let read = |after: Option<String>| reader.definitions_by_name(kind, after.as_deref(), limit);
+            let pages = paged(|after| read(after).expect("reads"), name_behind);
+            assert!(pages.iter().all(|page| page.len() <= limit));
+            assert_eq!(pages.concat(), all, "{kind:?}");
+        }
+    }
+}
+
+pub(super) fn a_page_of_definitions_is_bounded_in_bytes(make: Make<'_>) {
+    let mut subject = make();
+    let subject = &mut *subject;
+    let large = |n: usize| match n {
+        // As large as one may be, small ones, and some in between.
+        0 | 3 => DEFINITION_BYTES_MAX,
+        4..8 => 10,
+        _ => 700 << 10,
+    };
+    for n in 0..20 {
+        let mut put = put("large", 100 + n as i64 / 3);
+        put.record = vec![n as u8; large(n)].into();
+        let write = write(&format!("{n:02}"), ExpectedVersion::New, put);
+        assert_eq!(define(subject, &write), DONE(1));
+    }
+    let reader = reader(subject);
+    let kind = DefinitionKind::SavedPlan;
+    for limit in [1, 7, 100] {
+        for owner in [None, Some("owner")] {
+            let read = |before| {
+                reader
+                    .definitions(kind, owner, None, before, limit)
+                    .expect("reads")
+            };
+            let pages = paged(read, DefinitionPage::next);
+            let names = are_bounded(&pages, limit);
+            let all: Vec<String> = (0..20).rev().map(|n| format!("{n:02}")).collect();
+            assert_eq!(names, all);
+        }
+        let read = |after: Option<String>| reader.definitions_by_name(kind, after.as_deref(), limit);
+        let pages = paged(|after| read(after).expect("reads"), name_behind);
+        let names = are_bounded(&pages, limit);
+        assert!(names.is_sorted() && names.len() == 20, "{names:?}");
+    }
+}
+
+/// The names on pages that have as much as they may have, and no more.
+fn are_bounded(pages: &[Vec<Definition>], limit: usize) -> Vec<&str> {
+    let bytes = |page: &[Definition]| page.iter().map(|one| one.record.len()).sum::<usize>();
+    for (page, next) in pages.iter().zip(&pages[1..]) {
+        assert!(bytes(page) <= PAGE_BYTES_MAX, "{} bytes", bytes(page));
+        let with_the_next = bytes(page) + bytes(&next[..1.min(next.len())]);
+        assert!(
+            page.len() == limit || with_the_next > PAGE_BYTES_MAX - 1_000,
+            "it had room"
+        );
+    }
+    let names = pages.iter().flatten().map(|one| one.name.as_str());
+    names.collect()
 }
 
 pub(super) fn a_definition_keeps_what_it_refers_to(make: Make<'_>) {

@@ -14,8 +14,8 @@ use crate::database::namespaces;
 use crate::database::values::{bound, checksum, column_number, number_of, optional_text};
 use crate::database::work;
 use crate::runs::definitions::{
-    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPut,
-    DefinitionWrite, ExpectedVersion,
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
+    DefinitionPut, DefinitionWrite, ExpectedVersion,
 };
 
 /// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
@@ -260,7 +260,7 @@ pub(super) fn list(
     namespaces: Option<&[Namespace]>,
     before: Option<DefinitionKey>,
     limit: usize,
-) -> Result<Vec<Definition>, StoreFault> {
+) -> Result<DefinitionPage, StoreFault> {
     let mut parameters = vec![Value::Integer((kind as u8).into())];
     let mut sql = format!("SELECT {NAMES} FROM definition INDEXED BY ");
     if let Some(owner) = owner {
@@ -286,20 +286,56 @@ pub(super) fn list(
         parameters.extend([before.priority.into(), before.created_at, number].map(Value::Integer));
     }
     sql.push_str(" ORDER BY priority DESC, created_at DESC, number DESC");
-    let mut select = connection.prepare_cached(&sql).map_err(working)?;
+    listed(connection, &sql, parameters, kind, limit)
+}
+
+/// A list by names, without what is damaged.
+pub(super) fn by_name(
+    connection: &Connection,
+    kind: DefinitionKind,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<DefinitionPage, StoreFault> {
+    let sql = format!(
+        "SELECT {NAMES} FROM definition INDEXED BY definition_by_name WHERE name > ?1 AND name < ?2 ORDER BY name"
+    );
+    // `;` is what follows the `:` behind the kind.
+    let behind = format!("{};", kind as u8);
+    let names = [name_in_row(kind, after.unwrap_or_default()), behind];
+    listed(connection, &sql, names.map(Value::Text).into(), kind, limit)
+}
+
+fn listed(
+    connection: &Connection,
+    sql: &str,
+    parameters: Vec<Value>,
+    kind: DefinitionKind,
+    limit: usize,
+) -> Result<DefinitionPage, StoreFault> {
+    let mut select = connection.prepare_cached(sql).map_err(working)?;
     let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-    let mut page = Vec::new();
-    while page.len() < limit {
-        let Some(row) = rows.next().map_err(working)? else {
-            break;
-        };
+    let mut page = DefinitionPage::default();
+    while let Some(row) = rows.next().map_err(working)? {
         match decode(row) {
-            Ok(definition) => page.push(definition),
-            Err(StoreFault::CorruptDefinition { .. }) => {}
+            Ok(definition) if definition.kind == kind => {
+                if !page.push(definition, limit) {
+                    break;
+                }
+            }
+            // A damaged index leads to it.
+            Ok(_) | Err(StoreFault::CorruptDefinition { .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
     Ok(page)
+}
+
+/// How many there are of a kind.
+pub(super) fn count(connection: &Connection, kind: DefinitionKind) -> rusqlite::Result<usize> {
+    let n: i64 = connection
+        .prepare_cached("SELECT count(*) FROM definition INDEXED BY definition_in_order WHERE kind = ?1")?
+        .query_row([kind as u8], |row| row.get(0))?;
+    Ok(usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 /// Whether a definition stands in each index.

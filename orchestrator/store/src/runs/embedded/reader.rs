@@ -14,7 +14,8 @@ use crate::database::connection::working;
 use crate::database::namespaces;
 use crate::database::values::column_number;
 use crate::runs::RunReader;
-use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, StoredRevision};
+use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, DefinitionPage, StoredRevision};
+use crate::runs::limits::PAGE_BYTES_MAX;
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
     JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
@@ -185,8 +186,21 @@ impl RunReader for EmbeddedRunReader {
         namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
-    ) -> Result<Vec<Definition>, StoreFault> {
+    ) -> Result<DefinitionPage, StoreFault> {
         definitions::list(&self.connection, kind, owner, namespaces, before, limit)
+    }
+
+    fn definitions_by_name(
+        &self,
+        kind: DefinitionKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<DefinitionPage, StoreFault> {
+        definitions::by_name(&self.connection, kind, after, limit)
+    }
+
+    fn n_definitions(&self, kind: DefinitionKind) -> Result<usize, StoreFault> {
+        definitions::count(&self.connection, kind).map_err(working)
     }
 
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault> {
@@ -342,6 +356,3 @@ fn saturated(number: u64) -> i64 {
 fn limited(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
-
-/// Bytes of records at which a page of input requests ends early.
-const PAGE_BYTES_MAX: usize = 4 << 20;

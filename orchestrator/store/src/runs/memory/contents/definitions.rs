@@ -6,8 +6,8 @@ use escapement_model::Namespace;
 
 use super::{Keeper, RunContents};
 use crate::runs::definitions::{
-    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionWrite,
-    ExpectedVersion, StoredRevision,
+    Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
+    DefinitionWrite, ExpectedVersion, StoredRevision,
 };
 
 impl RunContents {
@@ -100,16 +100,35 @@ impl RunContents {
         namespaces: Option<&[Namespace]>,
         before: Option<DefinitionKey>,
         limit: usize,
-    ) -> Vec<Definition> {
-        let all = self.definitions.values();
-        let mut shown: Vec<&Definition> = all
-            .filter(|definition| definition.kind == kind)
+    ) -> DefinitionPage {
+        let mut shown: Vec<&Definition> = self
+            .of_kind(kind)
             .filter(|definition| owner.is_none() || owner == definition.owner.as_deref())
             .filter(|definition| namespaces.is_none_or(|these| these.contains(&definition.namespace)))
             .filter(|definition| before.is_none_or(|before| definition.key() < before))
             .collect();
         shown.sort_unstable_by_key(|definition| Reverse(definition.key()));
-        shown.into_iter().take(limit).cloned().collect()
+        page(shown, limit)
+    }
+
+    pub(in crate::runs::memory) fn definitions_by_name(
+        &self,
+        kind: DefinitionKind,
+        after: Option<&str>,
+        limit: usize,
+    ) -> DefinitionPage {
+        let behind = |definition: &&Definition| after.is_none_or(|after| *definition.name > *after);
+        page(self.of_kind(kind).filter(behind), limit)
+    }
+
+    pub(in crate::runs::memory) fn n_definitions(&self, kind: DefinitionKind) -> usize {
+        self.of_kind(kind).count()
+    }
+
+    /// By their names.
+    fn of_kind(&self, kind: DefinitionKind) -> impl Iterator<Item = &Definition> {
+        let all = self.definitions.values();
+        all.filter(move |definition| definition.kind == kind)
     }
 
     pub(in crate::runs::memory) fn revision(
@@ -137,4 +156,14 @@ impl RunContents {
             document: kept.bytes.clone(),
         })
     }
+}
+
+fn page<'a>(definitions: impl IntoIterator<Item = &'a Definition>, limit: usize) -> DefinitionPage {
+    let mut page = DefinitionPage::default();
+    for definition in definitions {
+        if !page.push(definition.clone(), limit) {
+            break;
+        }
+    }
+    page
 }
