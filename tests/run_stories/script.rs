@@ -7,7 +7,7 @@
 //! - `{"bytes": n, "unit": "ä"}` answers with a text of n bytes under `text`.
 //! - `{"fail": "CODE"}` fails; `"fatal": true` for good, `"context": {…}` with a context.
 //! - `{"gate": "name"}` waits until the test opens the gate, and does the rest then; with `"gate_at": n` in iteration n only.
-//! - `{"hang": true}` never answers.
+//! - `{"hang": true}` does not answer before the test ends.
 //!
 //! `script.judge` does what the call that it judges says under `judge`, and `script.planner` what its payload says under `plans` for the
 //! generation that is asked for, the last of them for all further ones.
@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// The gate that opens when the test ends.
+pub(crate) const END: &str = "the end";
 /// Names under which the same handler is offered. The part behind the dot says how a profile classifies it.
 pub(crate) const ACTIONS: [&str; 10] = [
     "script.pure",
@@ -215,14 +217,10 @@ async fn act(shared: &Shared, said: &Map<String, Value>) -> Result<Value, StepEr
     let waits = said
         .get("gate_at")
         .is_none_or(|at| said.get("iteration") == Some(at));
-    if let Some(gate) = said.get("gate").and_then(Value::as_str)
-        && waits
-    {
+    let gate = said.get("gate").and_then(Value::as_str).filter(|_| waits);
+    if let Some(gate) = gate.or(said.contains_key("hang").then_some(END)) {
         let mut gates = shared.gates.subscribe();
         let _ = gates.wait_for(|gates| gates.contains(gate)).await;
-    }
-    if said.contains_key("hang") {
-        std::future::pending::<()>().await;
     }
     if let Some(code) = said.get("fail").and_then(Value::as_str) {
         let message = said.get("message").and_then(Value::as_str);

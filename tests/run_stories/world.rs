@@ -3,7 +3,7 @@
 
 use crate::api::{self, Answers, Refusal};
 use crate::plan_words::{document, text, unattended, with};
-use crate::script::{ScriptWorker, Shared};
+use crate::script::{END, ScriptWorker, Shared};
 use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, wait_for};
 use escapement_wire::v1::ListActionsRequest;
 use serde_json::{Value, json};
@@ -44,9 +44,7 @@ impl World {
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
         let directory = PrivateDirectory::new("run-stories").unwrap();
-        // A step that never ends keeps nothing waiting when the test has ended.
-        let settings = OrchestratorSettings::new(directory.path()).flag("--drain-grace-ms", 1_000);
-        let settings = change(settings);
+        let settings = change(OrchestratorSettings::new(directory.path()));
         let orchestrator = settings.start().await.unwrap();
         // What is started later listens at the same place, so that workers find it.
         let settings = settings.listen(orchestrator.address());
@@ -141,6 +139,8 @@ impl World {
             assert_eq!(replay["identical"], true, "{replay:#}");
             assert_eq!(replay["entries"], run["last_sequence"], "{replay:#}");
         }
+        // What never answers would keep it waiting for its limit.
+        self.shared.open(END);
         self.orchestrator.stop().await.unwrap();
     }
 
