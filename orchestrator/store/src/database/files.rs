@@ -140,17 +140,19 @@ impl Files for FileSystem {
         if !is_locked(file.try_lock())? {
             return Ok(None);
         }
+        let file = Locked(file);
         // People delete the file because they take it for a leftover; the directory is there as long as the store.
         let directory = File::open(path.parent().unwrap_or(path))?;
         // Not every file system locks directories.
         if !is_locked(directory.try_lock()).unwrap_or(true) {
             return Ok(None);
         }
+        let directory = Locked(directory);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         // A pid has at most seven digits; every process writes as many bytes.
         let holder = format!("process {:<7} on host {}\n", std::process::id(), host.trim());
-        file.set_len(0)?;
-        file.write_all_at(holder.as_bytes(), 0)?;
+        file.0.set_len(0)?;
+        file.0.write_all_at(holder.as_bytes(), 0)?;
         Ok(Some(Arc::new((file, directory))))
     }
 
@@ -205,6 +207,18 @@ impl Files for FileSystem {
 
     fn sqlite_vfs(&self) -> Option<&CStr> {
         None
+    }
+}
+
+/// A file or directory whose lock ends with it. To close it is not enough: a child process that is about to start has a copy of
+/// the descriptor until it runs its program, and the lock lasts as long as any copy.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // If this fails, the lock ends with the last copy.
+        let _ = self.0.unlock();
     }
 }
 
