@@ -70,19 +70,17 @@ async fn work(mut session: RawSession) {
             ..AttemptAcks::default()
         };
         session.send(Message::AttemptAcks(acks)).await.unwrap();
-        let n_together = if assigned.items[0].action == PLAIN {
-            1_024
-        } else {
-            TOGETHER
-        };
-        let n_together = if assigned.items[0].action == LARGE {
-            1
-        } else {
-            n_together
-        };
-        for some in assigned.items.chunks(n_together) {
-            let items = some.iter().map(outcome_of).collect();
-            session.send(Message::Outcomes(Outcomes { items })).await.unwrap();
+        // Large and small ones may come together, and a message has room for few of the large ones.
+        for alike in assigned.items.chunk_by(|one, next| one.action == next.action) {
+            let n_together = match alike[0].action.as_str() {
+                PLAIN => 1_024,
+                LARGE => 1,
+                _ => TOGETHER,
+            };
+            for some in alike.chunks(n_together) {
+                let items = some.iter().map(outcome_of).collect();
+                session.send(Message::Outcomes(Outcomes { items })).await.unwrap();
+            }
         }
     }
 }
