@@ -335,6 +335,10 @@ async fn a_superseded_worker_stays_away(scene: Scene) -> Result<(), Fault> {
     let (mut play, session) = Play::begin(&scene).await?;
     pass(Duration::from_millis(300)).await;
     session.send(error(Code::Superseded.into(), Duration::ZERO));
+    // First it is read: gRPC's C core loses what it has not delivered when the end and a reset come at once.
+    let _ = session
+        .ended("the end of a superseded session", GIVES_UP_READING)
+        .await;
     session.finish(0);
     let came = play.stage.stream(Duration::from_secs(6)).await.is_ok();
     demand(!came, || {
@@ -372,3 +376,5 @@ const UNAVAILABLE: u16 = 14;
 const COMES_BACK: Duration = Duration::from_millis(2_000);
 const GIVES_UP: Duration = Duration::from_secs(20);
 const CLOCKS: Duration = Duration::from_millis(50);
+/// A worker that waits for the end of the stream gets it then.
+const GIVES_UP_READING: Duration = Duration::from_secs(1);
