@@ -78,6 +78,14 @@ impl Principal {
         grants.any(|grant| grant.permits(row, |role| grant.gives(role, namespace)))
     }
 
+    /// Why the row does not permit the call for what lies in the namespace. `None`: it does.
+    pub fn denial_within(&self, row: &Row, namespace: &Namespace) -> Option<Denial> {
+        let denial = || Denial::NamespaceNotPermitted {
+            namespace: namespace.as_str().to_owned(),
+        };
+        (!self.permits_within(row, namespace)).then(denial)
+    }
+
     /// True if the row permits the call whatever it is about.
     pub fn permits_everywhere(&self, row: &Row) -> bool {
         let mut grants = self.grants.iter();

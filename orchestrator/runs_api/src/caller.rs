@@ -67,15 +67,10 @@ impl Caller {
 
     /// Refuses a call that no role of the caller permits in the namespace.
     fn require_role(&self, namespace: &Namespace) -> Result<(), Rejection> {
-        let is_permitted = self
+        let denied = self
             .row
-            .is_none_or(|row| self.principal.permits_within(&row, namespace));
-        match is_permitted {
-            true => Ok(()),
-            false => Err(Rejection::Denied(Denial::NamespaceNotPermitted {
-                namespace: namespace.to_string(),
-            })),
-        }
+            .and_then(|row| self.principal.denial_within(&row, namespace));
+        denied.map_or(Ok(()), |denial| Err(Rejection::Denied(denial)))
     }
 
     /// Refuses what the caller may not find with `not_found`, and what it may find and may not do with why.

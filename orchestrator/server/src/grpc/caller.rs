@@ -4,7 +4,7 @@ use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
-use escapement_access::{Denial, Principal, PrincipalKind, shown_attempt};
+use escapement_access::{Denial, Principal, PrincipalKind, Row, shown_attempt};
 use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
 use escapement_codec::provenance::{Provenance, trace_context};
 use escapement_contract::Request as PlanRequest;
@@ -19,6 +19,8 @@ use tonic::metadata::MetadataMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Arc<Principal>,
+    /// What the call needs. `None` where nobody judges calls.
+    row: Option<Row>,
     /// Of the caller that shows the token of an attempt which is under way.
     attempt: Option<Arc<Attempt>>,
 }
@@ -56,6 +58,7 @@ impl Caller {
         let principal = extensions.get::<Arc<Principal>>();
         Self {
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
+            row: extensions.get::<Row>().copied(),
             attempt: None,
         }
     }
@@ -106,7 +109,33 @@ impl Caller {
     /// If the name is none, or the caller has no business there.
     pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
         well_named(requested)?;
-        self.principal.namespace(requested).map_err(Rejection::Denied)
+        let namespace = self.principal.namespace(requested).map_err(Rejection::Denied)?;
+        self.require_role(&namespace)?;
+        Ok(namespace)
+    }
+
+    /// Refuses a call that no role of the caller permits in the namespace. What an attempt may is decided by its execution.
+    fn require_role(&self, namespace: &Namespace) -> Result<(), Rejection> {
+        let row = self.row.filter(|_| self.attempt.is_none());
+        let denied = row.and_then(|row| self.principal.denial_within(&row, namespace));
+        denied.map_or(Ok(()), |denial| Err(Rejection::Denied(denial)))
+    }
+
+    /// True if there is no execution that it may not find, or may not have by this call.
+    fn may_ask_for_anything(&self) -> bool {
+        let is_permitted = |row: Row| self.principal.permits_everywhere(&row);
+        self.principal.sees_all() && self.row.is_none_or(is_permitted)
+    }
+
+    /// True if it may know of the execution, whose place is `None` if there is none.
+    fn sees_place(&self, execution_id: ExecutionId, place: Option<&Place>) -> bool {
+        self.principal.sees_all()
+            || place.is_some_and(|place| match self.attempt() {
+                Some(Attempt {
+                    execution_id: own, ..
+                }) => execution_id == *own || place.parent == Some(*own),
+                None => self.sees(&place.namespace),
+            })
     }
 
     /// True if the caller may know of what lies in the namespace.
@@ -174,6 +203,7 @@ impl Edge {
                 let execution_id = holder.execution_id;
                 return Ok(Caller {
                     principal: Arc::new(of_attempt(&of)),
+                    row: caller.row,
                     attempt: Some(Arc::new(Attempt {
                         token,
                         execution_id,
@@ -199,10 +229,16 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if self.sees_execution(caller, execution_id).await? {
+        if caller.may_ask_for_anything() {
             return Ok(());
         }
-        Err(Rejection::ExecutionNotFound(execution_id).into())
+        let place = self.place_of(execution_id).await?;
+        let is_seen = caller.sees_place(execution_id, place.as_ref());
+        match place {
+            Some(place) if is_seen => Ok(caller.require_role(&place.namespace)?),
+            None if is_seen => Ok(()),
+            _ => Err(Rejection::ExecutionNotFound(execution_id).into()),
+        }
     }
 
     /// The namespace that a request for an execution is for. Without a name it is the parent's, if the request names a parent.
@@ -246,12 +282,7 @@ impl Edge {
             return Ok(true);
         }
         let place = self.place_of(execution_id).await?;
-        Ok(place.is_some_and(|place| match caller.attempt() {
-            Some(Attempt {
-                execution_id: own, ..
-            }) => execution_id == *own || place.parent == Some(*own),
-            None => caller.sees(&place.namespace),
-        }))
+        Ok(caller.sees_place(execution_id, place.as_ref()))
     }
 
     async fn place_of(&self, execution_id: ExecutionId) -> Result<Option<Place>, tonic::Status> {
