@@ -34,18 +34,19 @@ impl RunState {
     /// The skills that must not be selected for this run: those that are out for the session, and those that failed for
     /// good in this run. Never fewer than before, unless the session is restarted.
     pub fn disabled_skills(&self) -> BTreeSet<&str> {
-        let Some(session) = &self.session else {
-            return BTreeSet::new();
-        };
-        let out = session
-            .skills
-            .iter()
-            .filter(|one| one.health() == Health::PermanentFailure);
-        let given_up = session.given_up.iter();
-        out.map(|one| &one.skill)
-            .chain(given_up)
-            .map(|skill| skill.as_str())
+        let given_up = self.session.iter().flat_map(|session| &session.given_up);
+        self.skills_that_are_out()
+            .chain(given_up.map(|skill| skill.as_str()))
             .collect()
+    }
+
+    // RUN-14.6
+    /// The skills that are out for the session, whatever this run gave up.
+    pub fn skills_that_are_out(&self) -> impl Iterator<Item = &str> {
+        let skills = self.session.iter().flat_map(|session| &session.skills);
+        skills
+            .filter(|one| one.health() == Health::PermanentFailure)
+            .map(|one| one.skill.as_str())
     }
 
     // RUN-14.6

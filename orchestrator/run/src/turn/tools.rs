@@ -153,12 +153,20 @@ impl Turn<'_> {
         }));
     }
 
-    /// True if the run does without the action.
+    // RUN-13.3
+    /// True if the run does without the action, or its skill is out for the session.
     fn is_disabled(&self, action: &str) -> bool {
+        let profile = self.profile(action);
+        let is_out = || {
+            self.state
+                .skills_that_are_out()
+                .any(|skill| skill == profile.skill())
+        };
         self.state
             .disabled_actions
             .iter()
             .any(|disabled| disabled == action)
+            || is_out()
     }
 
     fn judged(&self, decision: &LlmDecision, wanted: &Wanted) -> Result<(), (&'static str, String)> {
@@ -168,7 +176,7 @@ impl Turn<'_> {
         }
         if self.is_disabled(&wanted.name) {
             let message = format!(
-                "{} failed for good before, and the run does without it",
+                "{} failed for good before, and is not called any more",
                 wanted.name
             );
             return Err(("TOOL_NOT_ALLOWED", message));

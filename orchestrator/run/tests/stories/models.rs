@@ -1,11 +1,13 @@
 //! Models that ask for tools: what is called, what is refused, what they are told.
 
 use escapement_model::opaque::ValueView;
-use escapement_run::Input;
 use escapement_run::journal::Decision::{Approve, Deny, Happened};
 use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
-use escapement_run::spec::Spec;
+
+use escapement_run::session::{Health, SkillHealth};
+use escapement_run::spec::{ActionProfile, Spec};
+use escapement_run::{Input, SessionNews, preview};
 use serde_json::{Value, json};
 
 use crate::world::{World, and, call, json_of, spec};
@@ -147,6 +149,52 @@ fn what_is_none_of_the_tools_or_not_what_they_take_is_refused_to_the_model() {
         "INVALID_PAYLOAD arguments: have more than 131072 bytes",
     ];
     assert_eq!(refusals, expected);
+}
+
+// RUN-13.3, RUN-14.6
+#[test]
+fn a_tool_whose_skill_is_out_for_the_session_is_neither_offered_nor_called() {
+    let mut world = World::of(asks(&["pure.sum", "mail.send"], json!({})));
+    let out = SkillHealth {
+        skill: "pure.sum".to_owned(),
+        health: Health::PermanentFailure.into(),
+        failures: 3,
+    };
+    world.input(Input::Session(SessionNews {
+        state: None,
+        health: Some((1, vec![out])),
+    }));
+    world.complete("d", wants(json!([sum(json!([1]))])));
+    assert_eq!(n_calls(&world), 2, "nothing but the two turns was dispatched");
+    assert_eq!(told(&world)[0]["error"]["code"], json!("TOOL_NOT_ALLOWED"));
+    let offered = world.payload("d")["tools"].clone();
+    let names: Vec<_> = offered
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["name"])
+        .collect();
+    assert_eq!(names, ["mail.send"]);
+}
+
+// RUN-7.7
+#[test]
+fn the_bounds_of_calls_by_models_count_every_substitution() {
+    let world = World::of(asks(&["pure.sum"], json!({"max_iterations": 3})));
+    let spec = &world.run.state().spec;
+    let bounds = |alternatives: &[&str]| {
+        let profile = ActionProfile {
+            action: "pure.sum".to_owned(),
+            alternatives: alternatives.iter().map(|&action| action.to_owned()).collect(),
+            ..ActionProfile::default()
+        };
+        let bounds = preview(world.run.plan(), spec, &[profile]);
+        (bounds.tool_calls_max, bounds.model_calls_max)
+    };
+    let (tool_calls, model_calls) = bounds(&[]);
+    assert_eq!(tool_calls, model_calls / 3 * 2 * 16);
+    let times = u64::from(spec.limits.max_substitutions) + 1;
+    assert_eq!(bounds(&["pure.work"]), (times * tool_calls, times * model_calls));
 }
 
 // RUN-13.3
