@@ -63,7 +63,10 @@ async fn a_subscriber_gets_one_cloud_event_for_each_execution() {
         assert_eq!((event.r#type.as_str(), event.specversion.as_str()), (kind, "1.0"));
         assert_eq!((event.id, event.subject), (id, plan_id));
         assert_eq!(event.datacontenttype, "application/json");
-        assert!(event.source.starts_with("/escapement/"), "{}", event.source);
+        assert_eq!(
+            (event.source.as_str(), event.namespace.as_str()),
+            ("/escapement", "default")
+        );
         assert!(
             event.time.ends_with('Z') && event.time.contains('T'),
             "{}",

@@ -3,7 +3,7 @@
 
 use escapement_contract::{ExecutionError, PlanResult, Status};
 use escapement_model::opaque::ValueView;
-use escapement_model::{BootId, ExecutionId, Opaque, PlanId};
+use escapement_model::{ExecutionId, Namespace, Opaque, PlanId};
 use escapement_wire::json::from_opaque;
 use escapement_wire::v1;
 use serde_json::{Map, Value, json};
@@ -45,6 +45,7 @@ pub fn event(attributes: &v1::CloudEvent, data: Option<&PlanResult>) -> Value {
         ("time", &attributes.time),
         ("datacontenttype", &attributes.datacontenttype),
         ("dataref", &attributes.dataref),
+        ("namespace", &attributes.namespace),
     ];
     let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
     let texts = texts.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
@@ -77,11 +78,14 @@ impl Ending {
     }
 }
 
+/// Where every event says that it comes from. It is the same after a restart, since receivers drop repeats by source and id.
+const SOURCE: &str = "/escapement";
+
 /// The attributes of the terminal event; `data` is left out.
-pub fn event_attributes(ending: &Ending, boot_id: BootId) -> v1::CloudEvent {
+pub fn event_attributes(ending: &Ending, namespace: &Namespace) -> v1::CloudEvent {
     v1::CloudEvent {
         id: ending.execution_id.to_string(),
-        source: format!("/escapement/{boot_id}"),
+        source: SOURCE.to_owned(),
         //
         specversion: "1.0".to_owned(),
         r#type: ending.status.event_type().to_owned(),
@@ -90,6 +94,7 @@ pub fn event_attributes(ending: &Ending, boot_id: BootId) -> v1::CloudEvent {
         datacontenttype: "application/json".to_owned(),
         data: None,
         dataref: String::new(),
+        namespace: namespace.as_str().to_owned(),
     }
 }
 

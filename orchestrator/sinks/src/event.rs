@@ -4,7 +4,7 @@ use crate::limits::EVENT_DATA_BYTES_MAX;
 use escapement_codec::event_json::{self, Ending};
 use escapement_codec::execution;
 use escapement_contract::PlanResult;
-use escapement_model::{BootId, Namespace};
+use escapement_model::Namespace;
 use escapement_wire::v1;
 use prost::Message;
 use serde_json::Value;
@@ -24,8 +24,8 @@ pub struct TerminalEvent {
 impl TerminalEvent {
     /// The event of a result. The result goes with it unless it has more than 1 MiB.
     //
-    pub fn of(result: &PlanResult, namespace: Namespace, boot_id: BootId) -> Self {
-        let attributes = event_json::event_attributes(&Ending::of(result), boot_id);
+    pub fn of(result: &PlanResult, namespace: Namespace) -> Self {
+        let attributes = event_json::event_attributes(&Ending::of(result), &namespace);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
         Self {

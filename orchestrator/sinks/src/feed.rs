@@ -8,7 +8,7 @@ use bytes::Bytes;
 use escapement_codec::event_json::{self, Ending};
 use escapement_codec::stored;
 use escapement_contract::Status as PlanStatus;
-use escapement_model::{BootId, ExecutionId};
+use escapement_model::ExecutionId;
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
 use escapement_transport::CallClass;
 use escapement_transport::refusal::plain;
@@ -56,7 +56,6 @@ impl Subscribers {
             wanted,
             delivery,
             settlements: self.settlements.clone(),
-            boot_id: self.boot_id,
             told: from.after,
             quiet_since: Instant::now(),
             heartbeat_at: Instant::now() + FEED_HEARTBEAT,
@@ -74,7 +73,6 @@ struct Feed<S> {
     wanted: Wanted,
     delivery: Delivery,
     settlements: watch::Receiver<u64>,
-    boot_id: BootId,
     /// The last place that the reader was told.
     told: u64,
     quiet_since: Instant,
@@ -139,7 +137,7 @@ impl<S: FeedSource> Feed<S> {
 
     /// Reads the next page; false if there is nothing behind the last one.
     async fn look(&mut self) -> Result<bool, Status> {
-        let (from, wanted, boot_id) = (self.from, self.wanted.clone(), self.boot_id);
+        let (from, wanted) = (self.from, self.wanted.clone());
         let answers = self.delivery.answers.clone();
         let read = move |reader: &dyn Reader| {
             let page = reader.settled(from.after, FEED_PAGE)?;
@@ -147,7 +145,7 @@ impl<S: FeedSource> Feed<S> {
                 Some(id) if from.after > page.removed => stands_at(reader, from.after, id)?,
                 _ => true,
             };
-            Ok((has_id, told(page, from.after, &wanted, boot_id, &answers)))
+            Ok((has_id, told(page, from.after, &wanted, &answers)))
         };
         let (has_id, page) = self.source.read(read).await?;
         let begins = from.after == 0 && page.removed > 0;
@@ -214,7 +212,7 @@ struct Told {
 
 /// Makes events of the executions, while the reader of the store is held: no more of this is held without room than there are readers.
 /// Without room the events say where their results are.
-fn told(page: SettledPage, after: u64, wanted: &Wanted, boot_id: BootId, answers: &ResponseBudget) -> Told {
+fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget) -> Told {
     let until = page.executions.last().map_or(after, |(place, _)| *place);
     let is_wanted = |(_, execution): &(u64, StoredExecution)| {
         let ending = ending(execution);
@@ -236,7 +234,7 @@ fn told(page: SettledPage, after: u64, wanted: &Wanted, boot_id: BootId, answers
         .into_iter()
         .map(|(place, execution)| v1::ReadEventsResponse {
             sequence: sequence(place),
-            event: event(execution, boot_id, room.is_ok()),
+            event: event(execution, room.is_ok()),
         });
     Told {
         answers: events.collect(),
@@ -248,8 +246,8 @@ fn told(page: SettledPage, after: u64, wanted: &Wanted, boot_id: BootId, answers
     }
 }
 
-fn event(execution: StoredExecution, boot_id: BootId, has_room: bool) -> Option<v1::CloudEvent> {
-    let attributes = event_json::event_attributes(&ending(&execution)?, boot_id);
+fn event(execution: StoredExecution, has_room: bool) -> Option<v1::CloudEvent> {
+    let attributes = event_json::event_attributes(&ending(&execution)?, &execution.summary.namespace);
     let result = execution.result.filter(|_| has_room);
     // What does not decode is told when its execution is asked for.
     Some(

@@ -20,7 +20,7 @@ use self::webhook::Webhook;
 use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
 use escapement_codec::provenance::Provenance;
 use escapement_contract::{Persisted, PlanResult};
-use escapement_model::{BootId, Namespace};
+use escapement_model::Namespace;
 use hyper::Uri;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -38,7 +38,6 @@ pub use self::turns::{Delivery, Wanted};
 /// The engine's way to every sink.
 #[derive(Debug)]
 pub struct Sinks {
-    boot_id: BootId,
     subscribers: Subscribers,
     /// Counts settlements, for those who read them from the store.
     settlements: watch::Sender<u64>,
@@ -62,30 +61,24 @@ impl Sinks {
     ///
     /// # Errors
     /// [`CannotStart`] if the error handler's file cannot be appended to, or there is no thread for it.
-    pub fn start(
-        webhook: Option<Uri>,
-        error_handler_path: Option<&Path>,
-        boot_id: BootId,
-    ) -> Result<Self, CannotStart> {
+    pub fn start(webhook: Option<Uri>, error_handler_path: Option<&Path>) -> Result<Self, CannotStart> {
         let error_handler = error_handler_path.map(ErrorHandler::start).transpose()?;
         Ok(Self {
             webhook: webhook.map(Webhook::start),
             error_handler,
-            ..Self::without_sinks(boot_id)
+            ..Self::without_sinks()
         })
     }
 
     /// The way to subscribers alone.
-    pub fn without_sinks(boot_id: BootId) -> Self {
+    pub fn without_sinks() -> Self {
         let (events, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
         let settlements = watch::Sender::new(0);
         let subscribers = Subscribers {
             events,
             settlements: settlements.subscribe(),
-            boot_id,
         };
         Self {
-            boot_id,
             subscribers,
             settlements,
             recent: Recent::default(),
@@ -116,7 +109,7 @@ impl Sinks {
         if !is_subscribed && self.webhook.is_none() {
             return;
         }
-        let event = Arc::new(TerminalEvent::of(result, namespace(), self.boot_id));
+        let event = Arc::new(TerminalEvent::of(result, namespace()));
         if let Some(webhook) = &self.webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }

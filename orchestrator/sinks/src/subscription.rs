@@ -2,7 +2,6 @@
 
 use crate::event::TerminalEvent;
 use crate::turns::{Delivery, Turn, Wanted, stream};
-use escapement_model::BootId;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::TakeDeadline;
 use escapement_wire::v1;
@@ -19,7 +18,6 @@ pub struct Subscribers {
     pub(crate) events: broadcast::Sender<Weak<TerminalEvent>>,
     /// Changes after each settlement.
     pub(crate) settlements: watch::Receiver<u64>,
-    pub(crate) boot_id: BootId,
 }
 
 impl Subscribers {

@@ -27,7 +27,7 @@ fn payload(bytes: usize) -> Opaque {
 }
 
 fn sinks() -> Sinks {
-    Sinks::without_sinks(BootId::new([1; 16]))
+    Sinks::without_sinks()
 }
 
 #[test]
@@ -73,11 +73,7 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
     let webhook = Webhook::start(url.parse().unwrap());
     let mut waiting = Vec::new();
     for _ in 0..100 {
-        let event = TerminalEvent::of(
-            &result(EVENT_DATA_BYTES_MAX / 2),
-            Namespace::default(),
-            BootId::new([1; 16]),
-        );
+        let event = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default());
         let event = Arc::new(event);
         webhook.take(&event);
         waiting.push(Arc::downgrade(&event));
@@ -96,11 +92,10 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
 //
 #[test]
 fn a_result_that_is_too_large_for_an_event_is_referred_to() {
-    let boot_id = BootId::new([1; 16]);
-    let small = TerminalEvent::of(&result(10), Namespace::default(), boot_id).to_json();
+    let small = TerminalEvent::of(&result(10), Namespace::default()).to_json();
     assert_eq!(small["datacontenttype"], "application/json");
     assert!(small["data"].is_object() && small.get("dataref").is_none());
-    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Namespace::default(), boot_id);
+    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Namespace::default());
     assert!(large.bytes() < 1_000, "nothing of the result is held");
     let wire = large.to_wire();
     let dataref = format!(

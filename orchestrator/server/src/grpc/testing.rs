@@ -68,7 +68,7 @@ impl Stage {
             peers: Arc::new([]),
             traces: None,
         };
-        let events = escapement_sinks::Sinks::without_sinks(boot_id()).subscribers();
+        let events = escapement_sinks::Sinks::without_sinks().subscribers();
         let operators = Operators::new(|_| false);
         let access = AccessEdge::new(operators, store.reader().unwrap());
         let edge = Edge::new(engine, readers, events, greeting, 1, 1_000, access, closing_rx);

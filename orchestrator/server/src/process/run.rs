@@ -63,7 +63,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let figures = figures::listen(config)?;
     let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
     let identity = Identity::draw()?;
-    let sinks = start_sinks(config, identity.boot_id, &runtimes.edge)?;
+    let sinks = start_sinks(config, &runtimes.edge)?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
@@ -257,10 +257,10 @@ fn stop_signal(reloads: Option<Looks>) -> Pin<Box<dyn Future<Output = ()> + Send
 }
 
 /// Call it inside of the edge's runtime.
-fn start_sinks(config: &Config, boot_id: BootId, edge: &Runtime) -> Result<Sinks, Failure> {
+fn start_sinks(config: &Config, edge: &Runtime) -> Result<Sinks, Failure> {
     let _entered = edge.enter();
     let error_handler = config.error_handler_path.as_deref();
-    Sinks::start(config.event_webhook.clone(), error_handler, boot_id).map_err(|fault| match fault {
+    Sinks::start(config.event_webhook.clone(), error_handler).map_err(|fault| match fault {
         CannotStart::Append { path, source } => Failure::Append {
             setting: "--error-handler-path",
             path,

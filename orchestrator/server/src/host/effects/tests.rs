@@ -23,7 +23,7 @@ impl Desk {
     fn new() -> Self {
         let boot_id = BootId::new([1; 16]);
         let (writer, loader) = (std::sync::mpsc::channel().0, std::sync::mpsc::channel().0);
-        let sinks = Sinks::without_sinks(boot_id);
+        let sinks = Sinks::without_sinks();
         let effects = EffectRunner::new(writer, loader, sinks, watch::channel(None).0, None);
         let now = Moment {
             monotonic_ms: 0,
