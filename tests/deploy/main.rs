@@ -6,5 +6,8 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
+mod elf;
+mod images;
+mod sealed;
 mod stage;
 mod units;
