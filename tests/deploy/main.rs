@@ -8,6 +8,7 @@
 
 mod elf;
 mod images;
+mod monitoring;
 mod sealed;
 mod stage;
 mod units;
