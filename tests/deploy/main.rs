@@ -6,6 +6,8 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
+mod compose;
+mod containers;
 mod elf;
 mod images;
 mod monitoring;
