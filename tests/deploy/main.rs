@@ -15,4 +15,5 @@ mod images;
 mod monitoring;
 mod sealed;
 mod stage;
+mod supply;
 mod units;
