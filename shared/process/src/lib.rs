@@ -1,4 +1,5 @@
-//! How a process speaks, starts and stops: what it says on stderr and stdout, and the signals that ask for an end.
+//! How a process speaks, starts and stops: what it says on stderr, on stdout and to a service manager, and the signals that
+//! ask for an end.
 //! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
 //!
 //! Without a feature there are only [`stop_signal`] and [`with_causes`]: that is all that every worker has to compile.
@@ -10,6 +11,8 @@ mod causes;
 pub mod files;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(feature = "settings")]
+pub mod service;
 #[cfg(feature = "settings")]
 pub mod settings;
 pub mod signal;

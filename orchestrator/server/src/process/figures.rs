@@ -50,12 +50,15 @@ impl Source for Now {
     }
 
     fn turns(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(async {
-            let asked = |caller| Input::FindAttempts {
-                caller,
-                tokens: Vec::new(),
-            };
-            self.engine.call(Lane::Control, asked).await.is_ok()
-        })
+        Box::pin(turns(&self.engine))
     }
+}
+
+/// True once the engine has answered: it takes its inputs.
+pub(super) async fn turns(engine: &EngineHandle) -> bool {
+    let asked = |caller| Input::FindAttempts {
+        caller,
+        tokens: Vec::new(),
+    };
+    engine.call(Lane::Control, asked).await.is_ok()
 }

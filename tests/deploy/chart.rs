@@ -1,0 +1,260 @@
+//! The chart: what helm and the schemas of Kubernetes say of what it renders, and its pods played on this machine.
+
+mod kubelet;
+mod rolling;
+
+use crate::containers::documents;
+use escapement_tests::{checkout, tool};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn helm() -> Option<PathBuf> {
+    tool("helm", "`cargo verify` installs it")
+}
+
+/// Runs helm on the chart with these values.
+fn with_values(helm: &PathBuf, command: &[&str], values: &Value) -> Output {
+    let mut running = Command::new(helm)
+        .args(command)
+        .arg(checkout::root().join("deploy/chart"))
+        .args(["--values", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // JSON is YAML.
+    running
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(values.to_string().as_bytes())
+        .unwrap();
+    running.wait_with_output().unwrap()
+}
+
+/// What the chart renders. `None` if a tool is missing, which is noted.
+fn rendered(values: &Value) -> Option<Vec<Value>> {
+    let output = with_values(
+        &helm()?,
+        &["template", "try", "--namespace", "of-the-test"],
+        values,
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{values}: {said}");
+    documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+/// What is meant to be used: everything encrypted, both sides with certificates, a policy.
+fn secure() -> Value {
+    json!({
+        "tls": { "existingSecret": "server", "clientAuth": "required" },
+        "access": { "policy": "version = 1\n" },
+        "worker": { "enabled": true, "tlsSecret": "worker" },
+    })
+}
+
+/// The least that is served: consent in the place of all of that.
+fn open() -> Value {
+    json!({ "tls": { "allowPlaintext": true }, "access": { "allowAnonymous": true } })
+}
+
+/// Values that make a difference to what is rendered.
+fn combinations() -> Vec<Value> {
+    let mut everything = secure();
+    everything["metrics"] = json!({
+        "serviceMonitor": { "enabled": true },
+        "alerts": { "enabled": true },
+        "dashboards": { "enabled": true },
+    });
+    everything["worker"]["keda"] = json!({ "enabled": true, "minReplicas": 0, "authentication": "scaler" });
+    let placed = json!({
+        "args": ["--declare-action=billing.*"],
+        "env": [{ "name": "ESCAPEMENT_LOG", "value": "debug" }],
+        "podAnnotations": { "a": "b" },
+        "nodeSelector": { "disk": "local" },
+        "tolerations": [{ "key": "escapement", "operator": "Exists" }],
+        "affinity": { "nodeAffinity": {} },
+        "extraVolumes": [{ "name": "more", "emptyDir": {} }],
+        "extraVolumeMounts": [{ "name": "more", "mountPath": "/more" }],
+    });
+    let mut with_token = secure();
+    with_token["worker"]["tlsCertificate"] = json!(false);
+    with_token["worker"]["tokenSecret"] = json!("token");
+    with_token["tls"]["clientAuth"] = json!("optional");
+    with_token["access"] = json!({ "existingSecret": "policy" });
+    let mut hatches = open();
+    hatches["orchestrator"] = placed.clone();
+    hatches["worker"] = placed;
+    hatches["worker"]["enabled"] = json!(true);
+    hatches["image"] = json!({ "orchestratorDigest": format!("sha256:{}", "0".repeat(64)), "pullSecrets": [{ "name": "pull" }] });
+    hatches["store"] = json!({ "size": "1Ti", "className": "fast" });
+    hatches["networkPolicy"] = json!({
+        "callers": [],
+        "monitoring": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
+        "egress": [{ "to": [{ "ipBlock": { "cidr": "10.0.0.0/8" } }] }],
+    });
+    let more = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "{{ .Release.Name }}-more" } });
+    hatches["extraObjects"] = json!([more]);
+    let mut without_policy = open();
+    without_policy["networkPolicy"] = json!({ "enabled": false });
+    vec![open(), secure(), everything, with_token, hatches, without_policy]
+}
+
+#[test]
+fn helm_finds_nothing_in_the_chart() {
+    let Some(helm) = helm() else { return };
+    let output = with_values(&helm, &["lint", "--strict", "--quiet"], &secure());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !said.contains("WARNING"), "{said}");
+}
+
+#[test]
+fn kubernetes_takes_what_every_combination_renders() {
+    let Some(python) = tool("python/bin/python", "`cargo verify` installs it") else {
+        return;
+    };
+    let mut all = Vec::new();
+    for values in combinations() {
+        let Some(rendered) = rendered(&values) else { return };
+        all.extend(rendered);
+    }
+    // Their schemas belong to others, and are not at hand.
+    let (others, own): (Vec<Value>, Vec<Value>) = all.into_iter().partition(|object| {
+        let of = object["apiVersion"].as_str().unwrap();
+        of.starts_with("keda.sh/") || of.starts_with("monitoring.coreos.com/")
+    });
+    assert_eq!(others.len(), 3, "{others:?}");
+    let own = Value::Array(own).to_string();
+    let program = "import json, kubernetes_validate, sys\n\
+                   for one in json.load(sys.stdin):\n\
+                   \x20   for version in ('1.30', '1.37'):\n\
+                   \x20       kubernetes_validate.validate(one, version, strict=True)\n";
+    let judge = |objects: &str| {
+        let mut judge = Command::new(&python)
+            .args(["-W", "ignore", "-c", program])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        judge.stdin.take().unwrap().write_all(objects.as_bytes()).unwrap();
+        judge.wait_with_output().unwrap()
+    };
+    let judged = judge(&own);
+    assert!(
+        judged.status.success(),
+        "{}",
+        String::from_utf8_lossy(&judged.stderr)
+    );
+    let misspelt = judge(&own.replace("readinessProbe", "readynessProbe"));
+    assert!(!misspelt.status.success(), "a misspelt field is not noticed");
+}
+
+#[test]
+fn every_pod_is_restricted() {
+    for values in combinations() {
+        let Some(rendered) = rendered(&values) else { return };
+        let pods = rendered
+            .iter()
+            .filter(|object| object["spec"]["template"].is_object());
+        for pod in pods.map(|object| &object["spec"]["template"]["spec"]) {
+            assert_eq!(pod["automountServiceAccountToken"], false);
+            let security = &pod["securityContext"];
+            assert_eq!(
+                (&security["runAsNonRoot"], &security["runAsUser"]),
+                (&json!(true), &json!(65532))
+            );
+            assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault");
+            for container in pod["containers"].as_array().unwrap() {
+                let security = &container["securityContext"];
+                let expected = json!({
+                    "allowPrivilegeEscalation": false,
+                    "readOnlyRootFilesystem": true,
+                    "capabilities": { "drop": ["ALL"] },
+                });
+                assert_eq!(*security, expected);
+                assert!(container["resources"]["limits"]["memory"].is_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn values_that_are_wrong_or_serve_by_accident_are_refused() {
+    let Some(helm) = helm() else { return };
+    let with = |path: &str, value: Value| {
+        let mut values = secure();
+        *values.pointer_mut(path).unwrap() = value;
+        values
+    };
+    let cases = [
+        (json!({}), "tls.existingSecret"),
+        (
+            json!({ "tls": { "allowPlaintext": true } }),
+            "access: give one of",
+        ),
+        (
+            json!({ "tls": { "allowPlaintext": true, "existingSecret": "a" } }),
+            "not both",
+        ),
+        (
+            with("/access", json!({ "policy": "a", "allowAnonymous": true })),
+            "access: give one of",
+        ),
+        (with("/worker", json!({ "enabled": true })), "worker.tlsSecret"),
+        (with("/worker", json!({ "enabeld": true })), "enabeld"),
+        (
+            with("/tls", json!({ "existingSecret": "a", "clientAuth": "maybe" })),
+            "clientAuth",
+        ),
+        (json!({ "replicas": 3 }), "replicas"),
+    ];
+    for (values, said) in cases {
+        let output = with_values(&helm, &["template", "try"], &values);
+        let complained = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && complained.contains(said),
+            "{values}: {complained}"
+        );
+    }
+}
+
+#[test]
+fn what_belongs_to_others_has_the_fields_that_they_read() {
+    let Some(rendered) = rendered(&combinations()[2]) else {
+        return;
+    };
+    let kind = |kind: &str| rendered.iter().find(|object| object["kind"] == kind).unwrap();
+    let scaled = &kind("ScaledObject")["spec"];
+    assert_eq!(
+        scaled["scaleTargetRef"]["name"],
+        kind("Deployment")["metadata"]["name"]
+    );
+    let expected =
+        json!({ "scalerAddress": "try-escapement.of-the-test:7400", "actions": "*", "slotsPerWorker": "16" });
+    assert_eq!(scaled["triggers"][0]["metadata"], expected);
+    assert_eq!(scaled["minReplicaCount"], 0);
+    assert!(
+        kind("Deployment")["spec"].get("replicas").is_none(),
+        "KEDA says how many"
+    );
+    let monitor = &kind("ServiceMonitor")["spec"];
+    let labels = &kind("Service")["metadata"]["labels"];
+    for (label, value) in monitor["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&labels[label], value);
+    }
+    assert_eq!(
+        labels[monitor["jobLabel"].as_str().unwrap()],
+        "escapement",
+        "the job that rules ask for"
+    );
+    let rules = std::fs::read_to_string(checkout::root().join("deploy/monitoring/rules.yaml")).unwrap();
+    assert_eq!(kind("PrometheusRule")["spec"], documents(&rules).unwrap()[0]);
+    let boards = kind("ConfigMap")["data"].as_object().unwrap();
+    assert_eq!(boards.len(), 4);
+    for board in boards.values() {
+        assert!(serde_json::from_str::<Value>(board.as_str().unwrap()).is_ok());
+    }
+}

@@ -1,0 +1,206 @@
+//! A real Prometheus with the shipped configuration and rules, which scrapes a real orchestrator under load: every panel and
+//! every alert has data, and the alerts that the load deserves are on their way.
+
+use super::watched::{Watched, with_matchers};
+use crate::stage::{LIMIT, get, metrics_address};
+use escapement_tests::plans::{StepWords, echo, fail, plan, request, step};
+use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, Worker, WorkerSettings};
+use escapement_tests::{checkout, tool, wait_for};
+use escapement_wire::v1::SubmitPlanRequest;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A Prometheus, killed on drop.
+struct Prometheus {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Prometheus {
+    /// With the shipped files, but for where the orchestrator is and how often it looks.
+    async fn start(program: &Path, directory: &Path, scraped: &str) -> Self {
+        let shipped = checkout::root().join("deploy/monitoring");
+        let configuration = std::fs::read_to_string(shipped.join("prometheus.yaml")).unwrap();
+        assert!(configuration.contains("orchestrator:7401") && configuration.contains("15s"));
+        let configuration = configuration
+            .replace("orchestrator:7401", scraped)
+            .replace("15s", "200ms");
+        std::fs::write(directory.join("prometheus.yaml"), configuration).unwrap();
+        std::fs::copy(shipped.join("rules.yaml"), directory.join("rules.yaml")).unwrap();
+        let log = directory.join("prometheus.stderr");
+        let process = Command::new(program)
+            .arg(format!(
+                "--config.file={}",
+                directory.join("prometheus.yaml").display()
+            ))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                directory.join("prometheus").display()
+            ))
+            .arg("--web.listen-address=127.0.0.1:0")
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let listens = async || {
+            let log = std::fs::read_to_string(&log).ok()?;
+            let line = log.lines().find(|line| line.contains("Listening on"))?;
+            let (_, listening) = line.rsplit_once("address=")?;
+            Some(listening.split_whitespace().next()?.to_owned())
+        };
+        let address = wait_for("Prometheus to listen", LIMIT, listens).await.unwrap();
+        Self { process, address }
+    }
+
+    /// What the API answers; `None` while it has no good answer.
+    async fn asked(&self, path: &str) -> Option<Value> {
+        let (status, answer) = get(&self.address, path).await?;
+        let answer: Value = serde_json::from_str(&answer).ok()?;
+        (status == 200).then(|| answer["data"].clone())
+    }
+
+    /// Waits until an expression has a value that is a number.
+    async fn has_data(&self, expression: &str) {
+        let path = format!("/api/v1/query?query={}", encoded(expression));
+        let is_number = |series: &Value| series["value"][1].as_str().is_some_and(|value| value != "NaN");
+        let numbers = async || {
+            let answer = self.asked(&path).await?;
+            answer["result"].as_array()?.iter().any(is_number).then_some(())
+        };
+        wait_for(&format!("data for {expression}"), LIMIT, numbers)
+            .await
+            .unwrap();
+    }
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+/// Executions that go well and fail, one after the other, until it is told to end.
+async fn load(orchestrator: Orchestrator, ends: Arc<AtomicBool>) -> Orchestrator {
+    while !ends.load(Ordering::Relaxed) {
+        for step in [echo(0, json!({})), fail(0, "BROKEN")] {
+            let answer = orchestrator.plans().execute_plan(request(plan([step]))).await;
+            answer.unwrap();
+        }
+    }
+    orchestrator
+}
+
+/// What waits: a worker that can do one thing at a time has more to do, and an action has no worker.
+async fn let_something_wait(orchestrator: &Orchestrator, directory: &Path) -> Worker {
+    let settings = WorkerSettings::new(&orchestrator.url(), "slow", directory, directory);
+    let settings = settings.flag("--actions", "delay").flag("--max-in-flight", 1);
+    let worker = settings.connect().await.unwrap();
+    let slow = || {
+        step(0, "delay")
+            .payload(json!({ "ms": 300_000 }))
+            .timeout_ms(600_000)
+    };
+    for step in [slow(), slow(), step(0, "declared")] {
+        let asked = request(plan([step]));
+        let submission = SubmitPlanRequest {
+            plan: asked.plan,
+            environment: asked.environment,
+            ..SubmitPlanRequest::default()
+        };
+        orchestrator.plans().submit_plan(submission).await.unwrap();
+    }
+    worker
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
+    let Some(program) = tool("prometheus", "`cargo verify` installs it") else {
+        return;
+    };
+    let directory = PrivateDirectory::new("monitoring").unwrap();
+    let settings = OrchestratorSettings::new(directory.path())
+        .flag("--metrics-listen", "127.0.0.1:0")
+        .flag("--log-format", "json")
+        .flag("--drain-grace-ms", 0)
+        .flag("--declare-action", "declared");
+    let orchestrator = settings.start().await.unwrap();
+    let scraped = metrics_address(&orchestrator.process).await;
+    let prometheus = Prometheus::start(&program, directory.path(), &scraped).await;
+    prometheus.has_data(r#"up{job="escapement"} == 1"#).await;
+    let quick = WorkerSettings::new(&orchestrator.url(), "quick", directory.path(), directory.path());
+    let _quick = quick.flag("--actions", "echo,fail").connect().await.unwrap();
+    let _slow = let_something_wait(&orchestrator, directory.path()).await;
+    let ends = Arc::new(AtomicBool::new(false));
+    let loaded = tokio::spawn(load(orchestrator, Arc::clone(&ends)));
+
+    let mut n_panels = 0;
+    for file in std::fs::read_dir(checkout::root().join("deploy/monitoring/dashboards")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let dashboard: Value = serde_json::from_str(&text).unwrap();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            let expression = panel["targets"][0]["expr"].as_str().unwrap();
+            prometheus.has_data(&as_grafana_asks(expression)).await;
+            n_panels += 1;
+        }
+        for variable in &dashboard["templating"]["list"].as_array().unwrap()[1..] {
+            let query = variable["query"].as_str().unwrap();
+            let (selector, label) = query["label_values(".len()..query.len() - 1]
+                .rsplit_once(", ")
+                .unwrap();
+            let path = format!("/api/v1/label/{label}/values?match[]={}", encoded(selector));
+            let values = prometheus.asked(&path).await.unwrap();
+            assert!(!values.as_array().unwrap().is_empty(), "{query}");
+        }
+    }
+    let watched = Watched::read();
+    assert_eq!(
+        n_panels,
+        watched
+            .dashboards
+            .iter()
+            .map(|dashboard| dashboard.panels.len())
+            .sum::<usize>()
+    );
+    for alert in &watched.alerts {
+        prometheus
+            .has_data(&with_matchers(&alert.expression, r#"job="escapement""#))
+            .await;
+    }
+    let on_their_way = async || {
+        let answer = prometheus.asked("/api/v1/rules").await?;
+        let rules = answer["groups"][0]["rules"].as_array()?;
+        let healthy = rules.iter().filter(|rule| rule["health"] == "ok").count();
+        let mut seen: Vec<&str> = rules
+            .iter()
+            .filter(|rule| rule["state"] != "inactive")
+            .filter_map(|rule| rule["name"].as_str())
+            .collect();
+        seen.sort_unstable();
+        (healthy == watched.alerts.len() && seen == DESERVED).then_some(())
+    };
+    let seen = wait_for("the alerts that the load deserves", LIMIT, on_their_way).await;
+    if seen.is_err() {
+        panic!("{:#?}", prometheus.asked("/api/v1/rules").await);
+    }
+    ends.store(true, Ordering::Relaxed);
+    loaded.await.unwrap();
+}
+
+/// With everything chosen, and zoomed in.
+fn as_grafana_asks(expression: &str) -> String {
+    let all = ["$instance", "$namespace", "$action"].iter();
+    all.fold(
+        expression.replace("$__rate_interval", "10s"),
+        |asked, variable| asked.replace(variable, ".*"),
+    )
+}
+
+/// What the load is made for, by name. Nothing else may be wrong.
+const DESERVED: [&str; 3] = ["ActionStarved", "ActionWithoutWorkers", "FailureRatio"];

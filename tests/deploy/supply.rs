@@ -1,0 +1,123 @@
+//! Where the parts come from, and what is handed out: cargo-deny on all crates, and the files of a release.
+
+use escapement_tests::{Binaries, PrivateDirectory, checkout, tool};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn deny(program: &Path, configuration: &Path) -> Output {
+    Command::new(program)
+        .args(["--locked", "--all-features", "--log-level", "error", "--config"])
+        .arg(configuration)
+        .args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
+        .current_dir(checkout::root())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn cargo_deny_finds_no_crate_that_must_not_be_there() {
+    let Some(program) = tool("python/bin/cargo-deny", "`cargo verify` installs it") else {
+        return;
+    };
+    let configuration = checkout::root().join(".deny.toml");
+    let output = deny(&program, &configuration);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // It would notice.
+    let directory = PrivateDirectory::new("deny").unwrap();
+    let stricter = directory.join("deny.toml");
+    let text = std::fs::read_to_string(configuration).unwrap();
+    std::fs::write(&stricter, text.replace("\"serde_yaml\"", "\"serde_json\"")).unwrap();
+    let output = deny(&program, &stricter);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("serde_json"), "{said}");
+}
+
+/// Packs the programs of the workspace, which are at hand, without their symbols. That they are the same in every folder is shown
+/// by `deploy/release/compare`, which builds twice.
+fn packed(programs: &Path, folder: &Path) {
+    let output = Command::new(checkout::root().join("deploy/release/build"))
+        .args([folder, programs])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn succeeds(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_release_holds_what_is_needed_and_is_the_same_again() {
+    let directory = PrivateDirectory::new("release").unwrap();
+    let [one, other] = ["one", "other"].map(|name| directory.join(name));
+    let programs = directory.join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let binaries = Binaries::build().unwrap();
+    for program in [binaries.orchestrator, binaries.worker] {
+        let to = programs.join(program.file_name().unwrap());
+        let stripped = Command::new("strip").arg("-o").arg(&to).arg(&program).status();
+        if !stripped.is_ok_and(|status| status.success()) {
+            std::fs::copy(program, to).unwrap();
+        }
+    }
+    packed(&programs, &one);
+    packed(&programs, &other);
+    let sums = std::fs::read_to_string(one.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums, std::fs::read_to_string(other.join("SHA256SUMS")).unwrap());
+    succeeds(
+        &one,
+        "sha256sum",
+        &["--check", "--strict", "--quiet", "SHA256SUMS"],
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    let files: Vec<&str> = sums
+        .lines()
+        .map(|line| line.split("  ").nth(1).unwrap())
+        .collect();
+    let file = |ending: &str| files.iter().find(|file| file.ends_with(ending)).unwrap();
+    assert_eq!(*file(".tgz"), format!("escapement-chart-{version}.tgz"));
+
+    let archive = file(".tar.gz");
+    succeeds(&one, "tar", &["--extract", "--file", archive]);
+    let unpacked = one.join(archive.trim_end_matches(".tar.gz"));
+    for program in ["orchestrator", "worker"] {
+        let said = succeeds(&unpacked, &format!("./{program}"), &["--version"]);
+        assert_eq!(said.trim_end(), format!("{program} {version}"));
+    }
+    for shipped in [
+        "deploy/README.md",
+        "deploy/systemd/sysusers.conf",
+        "deploy/chart/monitoring/rules.yaml",
+    ] {
+        assert!(unpacked.join(shipped).is_file(), "{shipped}");
+    }
+
+    let bill: Value =
+        serde_json::from_str(&std::fs::read_to_string(one.join(file(".cdx.json"))).unwrap()).unwrap();
+    let parts = bill["components"].as_array().unwrap();
+    let part = |name: &str| parts.iter().find(|part| part["name"] == name);
+    assert_eq!(part("escapement-orchestrator").unwrap()["type"], "application");
+    assert_eq!(part("rustls").unwrap()["hashes"][0]["alg"], "SHA-256");
+    assert!(part("libsqlite3-sys").is_some());
+    assert!(part("proptest").is_none(), "only tests need it");
+    assert!(
+        parts.iter().all(|part| part["licenses"].is_array()),
+        "a part has no licence"
+    );
+}

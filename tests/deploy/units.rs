@@ -1,0 +1,199 @@
+//! The units of systemd: what systemd itself says of them, and what it is told by the program that it starts.
+
+use crate::stage::LIMIT;
+use escapement_tests::{Binaries, ChildProcess, Orchestrator, PrivateDirectory, checkout, tool, wait_for};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::process::Command;
+
+/// A unit as it is shipped.
+fn unit(program: &str) -> String {
+    let file = format!("deploy/systemd/escapement-{program}.service");
+    std::fs::read_to_string(checkout::root().join(file)).unwrap()
+}
+
+/// The values of a setting that may stand there several times.
+fn values<'a>(unit: &'a str, setting: &str) -> Vec<&'a str> {
+    let lines = unit.lines().filter_map(|line| line.split_once('='));
+    lines
+        .filter(|(name, _)| *name == setting)
+        .map(|(_, value)| value)
+        .collect()
+}
+
+fn programs() -> [(&'static str, String); 2] {
+    let binaries = Binaries::build().unwrap();
+    [
+        ("orchestrator", binaries.orchestrator),
+        ("worker", binaries.worker),
+    ]
+    .map(|(name, path)| (name, path.display().to_string()))
+}
+
+#[test]
+fn systemd_understands_the_units_and_finds_them_sealed_off() {
+    let Some(analyze) = tool("systemd-analyze", "install Debian's package systemd") else {
+        return;
+    };
+    let directory = PrivateDirectory::new("units").unwrap();
+    for (name, program) in programs() {
+        let file = directory.join(format!("escapement-{name}.service"));
+        // It looks for the program.
+        let text = unit(name).replace(&format!("/usr/local/bin/{name}"), &program);
+        std::fs::write(&file, text).unwrap();
+        let verified = Command::new(&analyze).arg("verify").arg(&file).output().unwrap();
+        let said = String::from_utf8_lossy(&verified.stderr);
+        let ours: Vec<&str> = said.lines().filter(|line| line.contains("escapement")).collect();
+        assert!(verified.status.success() && ours.is_empty(), "{name}: {said}");
+        let exposed = Command::new(&analyze)
+            .args(["security", "--offline=true", "--no-pager", EXPOSURE_MAX])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&exposed.stdout);
+        assert!(exposed.status.success(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn each_unit_has_a_user_of_its_own() {
+    let Some(sysusers) = tool("systemd-sysusers", "install Debian's package systemd") else {
+        return;
+    };
+    let directory = PrivateDirectory::new("sysusers").unwrap();
+    let file = checkout::root().join("deploy/systemd/sysusers.conf");
+    std::fs::create_dir(directory.join("etc")).unwrap();
+    let root = format!("--root={}", directory.path().display());
+    let output = Command::new(sysusers).arg(root).arg(file).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let made = std::fs::read_to_string(directory.join("etc/passwd")).unwrap();
+    for (name, _) in programs() {
+        let unit = unit(name);
+        let [user] = values(&unit, "User")[..] else {
+            panic!("{name} has one user");
+        };
+        assert!(
+            made.lines().any(|line| line.split(':').next() == Some(user)),
+            "{user}: {made}"
+        );
+    }
+}
+
+/// What a service manager gives a program of `Type=notify`, and what it hears of it.
+struct Manager {
+    socket: UnixDatagram,
+    address: String,
+}
+
+impl Manager {
+    fn at_path(directory: &Path) -> Self {
+        let path = directory.join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        Self::of(socket, path.display().to_string())
+    }
+
+    fn at_name(name: &str) -> Self {
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        Self::of(UnixDatagram::bind_addr(&address).unwrap(), format!("@{name}"))
+    }
+
+    fn of(socket: UnixDatagram, address: String) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket, address }
+    }
+
+    /// The next message.
+    async fn told(&self) -> String {
+        let next = async || {
+            let mut bytes = [0; 256];
+            let n_bytes = self.socket.recv(&mut bytes).ok()?;
+            Some(String::from_utf8_lossy(&bytes[..n_bytes]).into_owned())
+        };
+        wait_for("a message to the service manager", LIMIT, next)
+            .await
+            .unwrap()
+    }
+
+    /// Starts the orchestrator as its unit says, but for its folder, its ports and the period of its watchdog.
+    fn start(&self, directory: &Path, watchdog_us: &str) -> ChildProcess {
+        let unit = unit("orchestrator");
+        assert_eq!(values(&unit, "Type"), ["notify"]);
+        assert_eq!(values(&unit, "ExecStart"), ["/usr/local/bin/orchestrator"]);
+        let mut command = Command::new(Binaries::build().unwrap().orchestrator);
+        for variable in values(&unit, "Environment") {
+            let (name, value) = variable.split_once('=').unwrap();
+            let value = value.replace(
+                "/var/lib/escapement",
+                &directory.join("store").display().to_string(),
+            );
+            command.env(name, value.replace(":7401", ":0"));
+        }
+        command
+            .env("ESCAPEMENT_LISTEN", "127.0.0.1:0")
+            .env("NOTIFY_SOCKET", &self.address)
+            .env("WATCHDOG_USEC", watchdog_us);
+        ChildProcess::start("orchestrator", &mut command, &directory.join("stderr")).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn systemd_hears_when_it_serves_that_it_lives_and_that_it_stops() {
+    let directory = PrivateDirectory::new("notify").unwrap();
+    let manager = Manager::at_path(directory.path());
+    let mut process = manager.start(directory.path(), "300000");
+    assert_eq!(manager.told().await, "READY=1");
+    // It was told behind the announcement, which waits already.
+    let address = Orchestrator::announced(&mut process).await.unwrap();
+    assert!(std::net::TcpStream::connect(address).is_ok());
+    for _ in 0..4 {
+        assert_eq!(manager.told().await, "WATCHDOG=1");
+    }
+    let log = process.stderr();
+    assert!(
+        !log.contains("ESCAPEMENT_"),
+        "a variable of the unit is not known: {log}"
+    );
+    process.signal(rustix::process::Signal::TERM).unwrap();
+    let mut last = manager.told().await;
+    while last == "WATCHDOG=1" {
+        last = manager.told().await;
+    }
+    assert_eq!(last, "STOPPING=1");
+    assert_eq!(process.exit(LIMIT).await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_manager_may_listen_without_a_path_and_without_a_watchdog() {
+    let directory = PrivateDirectory::new("notify").unwrap();
+    let manager = Manager::at_name(&format!("escapement-test-{}", std::process::id()));
+    let mut process = manager.start(directory.path(), "0");
+    assert_eq!(manager.told().await, "READY=1");
+    process.signal(rustix::process::Signal::TERM).unwrap();
+    assert_eq!(manager.told().await, "STOPPING=1");
+    assert_eq!(process.exit(LIMIT).await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_manager_that_is_gone_holds_up_nothing() {
+    let directory = PrivateDirectory::new("notify").unwrap();
+    let manager = Manager::at_path(directory.path());
+    std::fs::remove_file(&manager.address).unwrap();
+    let process = manager.start(directory.path(), "300000");
+    let served = Orchestrator::of(process).await.unwrap();
+    crate::stage::answers(&served).await;
+    assert!(
+        served
+            .process
+            .stderr()
+            .contains("the service manager is not reached")
+    );
+    served.stop().await.unwrap();
+}
+
+/// In tenths.
+const EXPOSURE_MAX: &str = "--threshold=15";
