@@ -19,7 +19,7 @@ use tonic::metadata::MetadataMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Arc<Principal>,
-    /// What the call needs. `None` where nobody judges calls.
+    /// What the call needs. `None` if nobody judges calls.
     row: Option<Row>,
     /// Of the caller that shows the token of an attempt which is under way.
     attempt: Option<Arc<Attempt>>,
