@@ -6,6 +6,7 @@ use crate::world::LIMIT;
 use escapement_tests::authority::{Authority, replace};
 use escapement_tests::{PrivateDirectory, TokenIssuer, wait_for};
 use escapement_wire::v1::event_service_client::EventServiceClient;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::{ListExecutionsRequest, SubscribeEventsRequest};
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -137,10 +138,12 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
     };
     let entries = [entry(&keys(&old)), entry_of("https://away.example", &keys(&away))];
     let (world, _policy) = world_with(&entries).await;
-    let plans = world.orchestrator.plans();
+    // Each on a connection of its own: one with too many refusals is cut, together with the call that comes next.
     let lists = async |token: &str| {
         let list = showing(token, ListExecutionsRequest::default());
-        plans.clone().list_executions(list).await
+        let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
+        let mut plans = PlanExecutionServiceClient::new(channel.connect().await.unwrap());
+        plans.list_executions(list).await
     };
     let mut of_away = claims("anna", 3_600);
     of_away["iss"] = "https://away.example".into();
@@ -154,7 +157,6 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
             .await
             .unwrap();
     }
-    // On a connection of its own, which no refusal ends.
     let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
     let mut events = EventServiceClient::new(channel.connect().await.unwrap());
     let subscribed = events.subscribe_events(showing(&of_old, SubscribeEventsRequest::default()));
