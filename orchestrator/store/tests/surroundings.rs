@@ -6,8 +6,6 @@ mod scratch;
 use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use escapement_store::backup::{RestoreOptions, back_up, restore};
 use escapement_store::conformance::Sample;
@@ -360,25 +358,4 @@ fn a_damaged_request_does_not_hide_a_result_that_is_whole() {
             "{fault:?}"
         );
     }
-}
-
-#[test]
-fn a_store_that_is_let_go_opens_again_while_processes_are_started() {
-    let directory = Scratch::new();
-    let is_done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let starts = || {
-            while !is_done.load(Ordering::Relaxed) {
-                Command::new("true").status().unwrap();
-            }
-        };
-        scope.spawn(starts);
-        scope.spawn(starts);
-        let opened: Vec<_> = (0..200)
-            .map(|_| Embedded::open(directory.path(), EmbeddedOptions::default()).map(drop))
-            .collect();
-        is_done.store(true, Ordering::Relaxed);
-        let refused = opened.iter().find(|opened| opened.is_err());
-        assert!(refused.is_none(), "{refused:?}");
-    });
 }
