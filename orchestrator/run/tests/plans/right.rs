@@ -249,3 +249,47 @@ fn a_default_answer_may_be_what_an_option_becomes() {
     }]));
     assert!(plan.is_ok());
 }
+
+/// The fields of a plan that a planner is not told of: the run says what it must produce, notes are for people, and no run calls
+/// what verifies a step.
+const NOT_FOR_PLANNERS: [&str; 3] = ["constraints", "metadata", "verify"];
+
+// RUN-11.4
+#[test]
+fn a_planner_is_told_of_every_field_that_its_plan_may_have() {
+    let schema: Value = serde_json::from_str(include_str!("../../src/planner/schema.json")).unwrap();
+    let step = &schema["properties"]["steps"]["items"]["properties"];
+    let mut untold = Vec::new();
+    let is_untold = |known: &Value, name: &String| {
+        known.get(name).is_none() && !NOT_FOR_PLANNERS.contains(&name.as_str())
+    };
+    let compare = |known: &Value, document: &Value, names: &mut Vec<String>| {
+        let of_document = document.as_object().unwrap().keys();
+        names.extend(of_document.filter(|name| is_untold(known, name)).cloned());
+    };
+    let full = full();
+    compare(&schema["properties"], &full, &mut untold);
+    for of_step in full["steps"].as_array().unwrap() {
+        compare(step, of_step, &mut untold);
+        if let Some(retry) = of_step.get("retry") {
+            compare(&step["retry"]["properties"], retry, &mut untold);
+        }
+        let kind = of_step["type"].as_str().unwrap();
+        // A plan of a planner runs no other plan.
+        if kind == "sub_plan" {
+            continue;
+        }
+        let told = step["config"]["description"].as_str().unwrap();
+        let (_, told) = told.split_once(&format!("{kind}: {{")).unwrap();
+        let (told, _) = told.split_once("}. ").unwrap();
+        let words: Vec<&str> = told
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .collect();
+        for name in of_step["config"].as_object().unwrap().keys() {
+            if !words.contains(&name.as_str()) {
+                untold.push(format!("{kind}.{name}"));
+            }
+        }
+    }
+    assert!(untold.is_empty(), "{untold:?}");
+}
