@@ -82,7 +82,7 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
     pub keep_settled_ms: Option<u64>,
 
-    /// Settled executions that are kept, the newest ones; 1 to 1000000000000. Default: all. While runs are served, those that
+    /// Settled executions that are kept, those that settled last; 1 to 1000000000000. Default: all. While runs are served, those that
     /// settled within the last hour are kept, too: runs read results late.
     #[arg(long, env = "ESCAPEMENT_KEEP_SETTLED_COUNT", value_name = "COUNT",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]

@@ -11,7 +11,7 @@ use escapement_model::{ExecutionId, PlanId};
 pub struct Removal {
     /// Settled executions are kept for so many milliseconds after they settled.
     pub keep_settled_ms: Option<u64>,
-    /// At most so many settled executions are kept, the newest ones.
+    /// At most so many settled executions are kept, those that settled last.
     pub keep_settled_count: Option<u64>,
     /// Executions that settled less than so many milliseconds ago are not removed for their number; 0 spares none.
     pub spare_younger_ms: u64,

@@ -124,6 +124,38 @@ fn a_database_from_before_a_removal_is_behind_its_mark() {
 }
 
 #[test]
+fn what_settled_before_there_were_places_goes_first() {
+    let directory = Scratch::new();
+    let mut store = open(&directory);
+    let samples: Vec<Sample> = (1..=8).map(Sample::new).collect();
+    for sample in &samples {
+        store.commit(&[sample.accept()]).unwrap();
+    }
+    // The first two to be accepted are the last two to settle.
+    for index in [4, 5, 6, 7, 2, 3, 1, 0] {
+        store.commit(&[samples[index].settle(1)]).unwrap();
+    }
+    drop(store);
+    // An earlier version settled four of them.
+    tamper(
+        &directory,
+        "UPDATE execution SET settlement = NULL WHERE number IN (5, 6, 7, 8)",
+    );
+    let mut store = open(&directory);
+    for (count, places, removed) in [
+        (6, vec![5, 6, 7, 8], 0),
+        (4, vec![5, 6, 7, 8], 0),
+        (3, vec![6, 7, 8], 5),
+        (1, vec![8], 7),
+    ] {
+        remove_all(&mut store, &keep(count), 100);
+        let page = store.reader().unwrap().settled(0, 10).unwrap();
+        let kept: Vec<u64> = page.executions.iter().map(|(place, _)| *place).collect();
+        assert_eq!((kept, page.removed), (places, removed), "keeping {count}");
+    }
+}
+
+#[test]
 fn what_is_damaged_is_passed_over_and_all_others_are_removed() {
     for sql in [
         "UPDATE execution SET plan_name = 'forged' WHERE number = 5",

@@ -6,6 +6,9 @@
 //! The times of acceptance say where that is, as far as they rise with the numbers: a clock that was ahead for a
 //! while leaves rows behind which older ones stand.
 
+mod by_place;
+mod ids;
+
 use escapement_model::planted::{self, Bug};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -15,13 +18,15 @@ use super::columns::{
 };
 use super::reader::PART_ACCEPTED;
 use super::tally::Tally;
-use super::tombstones::{self, PART_REMOVED, Placed};
+use super::tombstones;
 use super::writer;
 use crate::database::connection::{reading, working};
 use crate::database::values::{column_number, number_of};
 use crate::database::work;
 use crate::removal::REMOVED_PER_STEP_MAX;
 use crate::{Removal, Removed, RemovedExecution, StoreFault, StoredState, StoredSummary};
+
+pub(super) use self::ids::forget_ids;
 
 /// Rows of executions that one step walks past.
 const ROWS_PER_STEP_MAX: usize = 1_000;
@@ -43,6 +48,14 @@ pub(super) struct Walk {
     number: u64,
     /// The last place of a removed execution that this pass has looked at.
     place: i64,
+    /// The last place in the order of settling whose execution this pass found damaged.
+    settlement: u64,
+    /// True if this pass could not read the order of settling.
+    is_index_passed: bool,
+    /// True once a pass came to the end and left no settled execution without a place in the order of settling. None is ever added.
+    are_all_placed: bool,
+    /// True if this pass left one.
+    met_unplaced: bool,
     /// The rows that this pass has looked at; `None` if it has not looked at all of them.
     met: Option<Vec<Stretch>>,
     /// All rows: what the last pass that came to the end has met, and what was accepted since. `None` until one came
@@ -79,7 +92,11 @@ impl Walk {
         if is_at_last && met.is_some() {
             self.all = met;
         }
+        self.are_all_placed |= is_at_last && !self.met_unplaced;
+        self.met_unplaced = false;
+        self.is_index_passed = false;
         self.number = 0;
+        self.settlement = 0;
     }
 }
 
@@ -148,12 +165,27 @@ pub(super) fn remove_executions(
 ) -> Result<Removed, StoreFault> {
     let n_excess = policy.n_excess(tally.n_settled);
     let before = policy.settled_before(now_unix_ms);
-    if n_excess == 0 && before.is_none() {
+    let spared_from = policy.spared_from(now_unix_ms);
+    let by_place = |tally: &mut Tally, walk: &mut Walk| {
+        if n_excess == 0 || !walk.are_all_placed || walk.is_index_passed {
+            return Ok(0);
+        }
+        by_place::remove_first_settled(connection, tally, walk, (n_excess, spared_from), now_unix_ms)
+    };
+    let n_executions = by_place(tally, walk)?;
+    if n_executions > 0 {
+        return Ok(Removed {
+            n_executions,
+            n_ids: 0,
+            has_more: true,
+        });
+    }
+    let n_unplaced = if walk.are_all_placed { 0 } else { n_excess };
+    if n_unplaced == 0 && before.is_none() {
         walk.end(false);
         return Ok(Removed::default());
     }
-    let spared_from = policy.spared_from(now_unix_ms);
-    let mut chosen = choose(connection, walk, (n_excess, spared_from), before)?;
+    let mut chosen = choose(connection, walk, (n_unplaced, spared_from), before)?;
     let n_chosen = chosen.items.len();
     let first = chosen.items.first().map_or(0, |summary| summary.number);
     let applied = apply(connection, tally, &mut chosen.items, |tally, summary| {
@@ -181,10 +213,15 @@ pub(super) fn remove_executions(
     } else {
         walk.end(chosen.is_at_last);
     }
+    let mut n_executions = chosen.items.len() as u64;
+    let has_excess = n_executions < n_unplaced && walk.are_all_placed;
+    if has_excess && n_executions == 0 {
+        n_executions = by_place(tally, walk)?;
+    }
     Ok(Removed {
-        n_executions: chosen.items.len() as u64,
+        n_executions,
         n_ids: 0,
-        has_more: chosen.has_more,
+        has_more: chosen.has_more || has_excess && n_executions > 0,
     })
 }
 
@@ -220,14 +257,15 @@ fn apply<T>(
     Ok(())
 }
 
-/// Walks on from where the last step ended.
+/// Walks on from where the last step ended. The excess is taken from what has no place in the order of settling, which settled
+/// before everything that has one.
 fn choose(
     connection: &Connection,
     walk: &mut Walk,
     (mut n_excess, spared_from): (u64, Option<i64>),
     before: Option<i64>,
 ) -> Result<Chosen<StoredSummary>, StoreFault> {
-    let sql = "SELECT number, state, settled_at, accepted_at FROM execution NOT INDEXED WHERE number > ?1 \
+    let sql = "SELECT number, state, settled_at, accepted_at, settlement FROM execution NOT INDEXED WHERE number > ?1 \
                ORDER BY number LIMIT ?2";
     let mut select = connection.prepare_cached(sql).map_err(working)?;
     let mut rows = select
@@ -241,6 +279,7 @@ fn choose(
     };
     if walk.number == 0 {
         walk.met = Some(Vec::new());
+        walk.met_unplaced = false;
     }
     let (mut n_rows, mut n_bytes) = (0, 0);
     loop {
@@ -260,7 +299,9 @@ fn choose(
             return Ok(chosen);
         }
         add(&mut walk.met, place.number, place.time());
-        let is_excess = n_excess > 0 && (spared_from.is_none() || is_before(place.settled_at, spared_from));
+        let is_excess = place.settlement.is_none()
+            && n_excess > 0
+            && (spared_from.is_none() || is_before(place.settled_at, spared_from));
         let is_due = place.is_settled && (is_excess || is_before(place.settled_at, before));
         if is_due {
             match verified(connection, place.number) {
@@ -271,6 +312,8 @@ fn choose(
                 }
                 Err(fault) => return stopped(chosen, walk, fault),
             }
+        } else if place.is_settled {
+            walk.met_unplaced |= place.settlement.is_none();
         }
         chosen.end = place.number;
         if chosen.items.len() == REMOVED_PER_STEP_MAX || n_bytes >= BYTES_PER_STEP_MAX {
@@ -314,6 +357,7 @@ struct Place {
     is_settled: bool,
     settled_at: Option<i64>,
     accepted_at: i64,
+    settlement: Option<u64>,
 }
 
 impl Place {
@@ -330,6 +374,7 @@ impl Place {
             is_settled: state == column_state(StoredState::Settled) || planted::is_on(Bug::LiveRemoved),
             settled_at: row.get(2)?,
             accepted_at: row.get(3)?,
+            settlement: settlement_of(row.get(4)?),
         }))
     }
 }
@@ -389,57 +434,5 @@ fn damage(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => StoreFault::Corrupt { number, part },
         _ => reading(number, part, error),
-    }
-}
-
-/// Forgets the ids of executions that were removed long enough ago, one step of them.
-pub(super) fn forget_ids(
-    connection: &Connection,
-    tally: &mut Tally,
-    walk: &mut Walk,
-    policy: &Removal,
-    now_unix_ms: i64,
-) -> Result<Removed, StoreFault> {
-    let Some(before) = policy.removed_before(now_unix_ms) else {
-        return Ok(Removed::default());
-    };
-    let mut due = Vec::new();
-    for Placed { place, removed } in tombstones::page(connection, walk.place, REMOVED_PER_STEP_MAX)? {
-        match removed {
-            Ok(removed) if removed.removed_at < before => due.push((place, removed.number)),
-            Err(fault) if due.is_empty() => {
-                walk.place = place;
-                return Err(fault);
-            }
-            Ok(_) | Err(_) => break,
-        }
-    }
-    let first = due.first().map(|(place, _)| *place);
-    let applied = apply(connection, tally, &mut due, |tally, (place, number)| {
-        tally.n_removed -= 1;
-        tally.n_forgotten += 1;
-        connection
-            .prepare_cached("DELETE FROM removed_execution WHERE place = ?1")
-            .and_then(|mut delete| delete.execute([place]))
-            .map_err(|error| damage(*number, PART_REMOVED, error))?;
-        Ok(())
-    });
-    match (applied, first) {
-        (Err(fault @ StoreFault::Corrupt { .. }), Some(first)) => {
-            walk.place = first;
-            Err(fault)
-        }
-        (Err(fault), _) => Err(fault),
-        (Ok(()), _) => {
-            let has_more = due.len() == REMOVED_PER_STEP_MAX;
-            if !has_more {
-                walk.place = 0;
-            }
-            Ok(Removed {
-                n_executions: 0,
-                n_ids: due.len() as u64,
-                has_more,
-            })
-        }
     }
 }

@@ -217,7 +217,7 @@ impl Contents {
         }
     }
 
-    /// One step of removal, lowest numbers first.
+    /// One step of removal: for their number what settled first, then for their age the lowest numbers.
     pub(super) fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Removed {
         let due = self.due(policy, now_unix_ms);
         for number in &due {
@@ -231,7 +231,7 @@ impl Contents {
         Removed {
             n_executions: due.len() as u64,
             n_ids: n_ids as u64,
-            has_more: due.len() == REMOVED_PER_STEP_MAX || n_ids == REMOVED_PER_STEP_MAX,
+            has_more: !due.is_empty() || n_ids == REMOVED_PER_STEP_MAX,
         }
     }
 
@@ -242,20 +242,21 @@ impl Contents {
 
     /// What one step removes.
     fn due(&self, policy: &Removal, now_unix_ms: i64) -> Vec<u64> {
-        let mut n_excess = policy.n_excess(self.counts.settled);
+        let n_excess = usize::try_from(policy.n_excess(self.counts.settled)).unwrap_or(usize::MAX);
         let before = policy.settled_before(now_unix_ms);
         let spared_from = policy.spared_from(now_unix_ms);
-        let settled = self.executions.iter().filter_map(|(number, entry)| {
-            let settled_at = entry.execution.summary.settled_at?;
-            Some((*number, settled_at))
-        });
-        let is_due = |(_, settled_at): &(u64, i64)| {
-            let is_excess = n_excess > 0 && spared_from.is_none_or(|from| *settled_at < from);
-            let is_due = is_excess || before.is_some_and(|before| *settled_at < before);
-            n_excess -= u64::from(is_due && n_excess > 0);
-            is_due
-        };
-        let due = settled.filter(is_due).map(|(number, _)| number);
+        let settled_at = |number: &u64| self.executions[number].execution.summary.settled_at;
+        let is_before = |number: &u64, before: Option<i64>| settled_at(number) < before;
+        let first_settled = self.settled.values().copied();
+        let excess: Vec<u64> = first_settled
+            .take(n_excess.min(REMOVED_PER_STEP_MAX))
+            .take_while(|number| spared_from.is_none() || is_before(number, spared_from))
+            .collect();
+        if !excess.is_empty() {
+            return excess;
+        }
+        let settled = self.executions.keys().copied();
+        let due = settled.filter(|number| settled_at(number).is_some() && is_before(number, before));
         due.take(REMOVED_PER_STEP_MAX).collect()
     }
 
