@@ -57,6 +57,7 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
     };
     preview.attempts_max = preview.attempts_max.saturating_mul(revisions);
     preview.model_calls_max = preview.model_calls_max.saturating_mul(revisions);
+    preview.tool_calls_max = preview.tool_calls_max.saturating_mul(revisions);
     preview.children_max = preview.children_max.saturating_mul(revisions);
     active_ms = active_ms.saturating_mul(revisions);
     // RUN-11.11

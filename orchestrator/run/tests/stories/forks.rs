@@ -209,6 +209,30 @@ fn the_bounds_of_a_run_hold_when_everything_fails_as_late_as_it_can() {
     assert!(world.run.state().active_ms <= bounds.active_ms_max);
 }
 
+// RUN-7.7
+#[test]
+fn substitutions_count_in_every_bound() {
+    let config = json!({"prompt": "?", "tools": ["pure.sum"]});
+    let steps = json!([{"key": "d", "type": "llm_decision", "config": config}, call("a")]);
+    let world = World::of(steps);
+    let mut spec = spec(Preset::Standard);
+    spec.limits.max_substitutions = 2;
+    let mut profiles = world.run.state().profiles.clone();
+    let bounds = |profiles: &[_]| {
+        let preview = preview(world.run.plan(), &spec, profiles);
+        (
+            preview.attempts_max,
+            preview.model_calls_max,
+            preview.tool_calls_max,
+        )
+    };
+    let (attempts, models, tools) = bounds(&profiles);
+    assert!(tools > 0);
+    let work = profiles.iter_mut().find(|profile| profile.action == "pure.work");
+    work.unwrap().alternatives = vec!["pure.other".to_owned()];
+    assert_eq!(bounds(&profiles), (3 * attempts, 3 * models, 3 * tools));
+}
+
 // RUN-7.7, RUN-6.2
 #[test]
 fn a_preview_names_who_will_be_asked() {
