@@ -153,12 +153,20 @@ impl Turn<'_> {
         }));
     }
 
-    /// True if the run does without the action.
+    // RUN-14.6
+    /// True if the run does without the action, or without its skill.
     fn is_disabled(&self, action: &str) -> bool {
+        let profile = self.profile(action);
+        let skill = if profile.action.is_empty() {
+            action
+        } else {
+            profile.skill()
+        };
         self.state
             .disabled_actions
             .iter()
             .any(|disabled| disabled == action)
+            || self.state.disabled_skills().contains(skill)
     }
 
     fn judged(&self, decision: &LlmDecision, wanted: &Wanted) -> Result<(), (&'static str, String)> {
@@ -168,7 +176,7 @@ impl Turn<'_> {
         }
         if self.is_disabled(&wanted.name) {
             let message = format!(
-                "{} failed for good before, and the run does without it",
+                "the run does without {}: it or its skill failed for good before",
                 wanted.name
             );
             return Err(("TOOL_NOT_ALLOWED", message));
