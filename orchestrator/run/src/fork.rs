@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, StepStage, StepState, UnitState};
+use crate::turn::revisions::failed_keys;
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -107,6 +108,10 @@ impl Run {
             None => (from.document.clone(), from.profiles.clone()),
         };
         let results = turn.made_small(results);
+        let parent = match from.has_no_plan() {
+            true => Bytes::new(),
+            false => from.revision.clone(),
+        };
         turn.emit(Event::PlanCreated(PlanCreated {
             number: u32::from(has_plan),
             digest: Bytes::copy_from_slice(&plan.digest),
@@ -114,6 +119,8 @@ impl Run {
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            parent,
+            failed_steps: failed_keys(other.plan(), from),
             results,
             ..PlanCreated::default()
         }));

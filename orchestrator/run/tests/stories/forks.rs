@@ -240,6 +240,14 @@ fn a_fork_does_not_repeat_the_items_that_completed() {
         .unwrap();
     fork.input(Input::Admit);
     assert_eq!((memos(&fork), fork.submitted()), (Vec::new(), 2));
+    // The fork says what it comes from.
+    let made = fork.journal.iter().find_map(|entry| match &entry.event {
+        Some(Event::PlanCreated(made)) => Some(made.clone()),
+        _ => None,
+    });
+    let made = made.unwrap();
+    assert_eq!(made.parent[..], world.run.plan().digest[..]);
+    assert_eq!(made.failed_steps, ["p"]);
 }
 
 // RUN-7.7
