@@ -4,13 +4,16 @@
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
-    Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped, UnitResult,
+    CarriedResult, Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
+    UnitResult,
 };
 use crate::plan::Plan;
 use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, StepStage, StepState, UnitState};
+use crate::turn::revisions::failed_keys;
 use crate::turn::{INLINE_BYTES_MAX, Turn};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -85,6 +88,7 @@ impl Run {
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
+        let results = results_left(other, keep, &plan, now, blobs);
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -103,6 +107,11 @@ impl Run {
             Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
             None => (from.document.clone(), from.profiles.clone()),
         };
+        let results = turn.made_small(results);
+        let parent = match from.has_no_plan() {
+            true => Bytes::new(),
+            false => from.revision.clone(),
+        };
         turn.emit(Event::PlanCreated(PlanCreated {
             number: u32::from(has_plan),
             digest: Bytes::copy_from_slice(&plan.digest),
@@ -110,6 +119,9 @@ impl Run {
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            parent,
+            failed_steps: failed_keys(other.plan(), from),
+            results,
             ..PlanCreated::default()
         }));
         // RUN-14.1
@@ -151,6 +163,26 @@ impl Run {
         });
         Ok(changed.collect())
     }
+}
+
+// RUN-12.6
+/// What the units of a fork may take instead of calling their actions, the oldest first: the results that the other run
+/// had left of its earlier revisions, and those of the steps that the fork does not keep as a whole. A fork from a step
+/// sets that step and what follows back, and takes nothing.
+fn results_left(other: &Run, keep: Keep<'_>, plan: &Plan, now: i64, blobs: &dyn Blobs) -> Vec<CarriedResult> {
+    if keep != Keep::Completed || planted::is_on(Bug::RunForkForgets) {
+        return Vec::new();
+    }
+    let mut state = other.state().clone();
+    let mut results = core::mem::take(&mut state.results);
+    let steps = (0..).zip(&other.plan().steps).zip(&state.steps);
+    let is_kept = |key: &str, state: &StepState| {
+        state.stage() == StepStage::Completed && plan.steps.iter().any(|step| step.key == key)
+    };
+    let kept = steps.filter(|((_, step), state)| is_kept(&step.key, state));
+    let kept: BTreeSet<u32> = kept.map(|((index, _), _)| index).collect();
+    results.extend(Turn::new(&mut state, other.plan(), now, blobs).completed_results(&kept));
+    results
 }
 
 /// Steps of the other run, from the first in canonical order, that are kept if they have ended.

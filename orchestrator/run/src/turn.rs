@@ -17,7 +17,7 @@ mod model;
 mod people;
 mod planning;
 mod replan;
-mod revisions;
+pub(crate) mod revisions;
 mod safety;
 mod schemas;
 mod sessions;

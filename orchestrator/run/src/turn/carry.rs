@@ -3,7 +3,7 @@
 use super::Turn;
 use super::contract::Rendered;
 use crate::journal::{CarriedResult, Event, Stored, UnitMemoized, UnitRef};
-use crate::spec::{EffectClass, FallbackKind};
+use crate::spec::EffectClass;
 use crate::state::{UnitStage, Verdict};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -12,23 +12,6 @@ use bytes::Bytes;
 use escapement_model::encoder::Encoder;
 
 impl Turn<'_> {
-    /// True if another revision may take the place of the one at hand, so that results have to be known by a key.
-    pub(super) fn may_be_revised(&self) -> bool {
-        let spec = &self.state.spec;
-        let has_alternatives = self
-            .state
-            .profiles
-            .iter()
-            .any(|profile| !profile.alternatives.is_empty());
-        let fallback = spec.fallback.as_ref().and_then(|fallback| fallback.kind.as_ref());
-        // RUN-11.11
-        let calls_fallback = matches!(fallback, Some(FallbackKind::Action(_)));
-        spec.planner.is_some()
-            || calls_fallback
-            || spec.autonomy_level == 1
-            || (spec.limits.max_substitutions > 0 && has_alternatives)
-    }
-
     // RUN-12.6
     /// SHA-256 of what a call does, whichever step of whichever revision makes it.
     pub(super) fn result_key(&self, rendered: &Rendered) -> [u8; 32] {
@@ -78,6 +61,20 @@ impl Turn<'_> {
 
     /// What the next revision may take of this one: what completed, but for the steps that it keeps as a whole.
     pub(super) fn results_to_carry(&mut self, kept: &BTreeSet<u32>) -> Vec<CarriedResult> {
+        let results = self.completed_results(kept);
+        self.made_small(results)
+    }
+
+    /// The same results, each kept by its hash if that is shorter.
+    pub(crate) fn made_small(&mut self, mut results: Vec<CarriedResult>) -> Vec<CarriedResult> {
+        for result in &mut results {
+            result.output = self.small(core::mem::take(&mut result.output));
+        }
+        results
+    }
+
+    /// The results of the units that completed, but for those of some steps.
+    pub(crate) fn completed_results(&self, kept: &BTreeSet<u32>) -> Vec<CarriedResult> {
         let mut results = Vec::new();
         for step in (0..self.n_steps()).filter(|step| !kept.contains(step)) {
             let indices: Vec<u32> = self
@@ -101,7 +98,6 @@ impl Turn<'_> {
                     true => self.execution_of(unit, state.attempts),
                     false => state.memo_of,
                 };
-                let output = self.small(output);
                 results.push(CarriedResult {
                     key: state.result_key,
                     output,

@@ -266,10 +266,8 @@ impl Turn<'_> {
             approval,
             reserved: self.reserved(rendered),
             model: self.model_asked(rendered),
-            result_key: match self.may_be_revised() {
-                true => Bytes::copy_from_slice(&self.result_key(rendered)),
-                false => Bytes::new(),
-            },
+            // RUN-12.6: another revision or a fork may take what comes of it.
+            result_key: Bytes::copy_from_slice(&self.result_key(rendered)),
         }));
         self.effect(Effect::Submit {
             execution_id: self.attempt_name(unit, attempt).execution_id(),

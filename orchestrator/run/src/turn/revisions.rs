@@ -6,6 +6,7 @@ use crate::journal::{Decision, Event, InputRequest, PlanCreated, Stored};
 use crate::outcome::cut;
 use crate::plan::{self, Plan};
 use crate::spec::ActionProfile;
+use crate::state::{RunState, StepStage};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -19,6 +20,16 @@ use escapement_model::limits::MESSAGE_CHARS_MAX;
 pub(super) struct Revised {
     pub(super) plan: Arc<Plan>,
     pub(super) profiles: Vec<ActionProfile>,
+}
+
+/// Keys of the steps that failed, in canonical order; the first ones.
+pub(crate) fn failed_keys(plan: &Plan, state: &RunState) -> Vec<String> {
+    let steps = plan.steps.iter().zip(&state.steps);
+    let failed = steps.filter(|(_, state)| state.stage() == StepStage::Failed);
+    failed
+        .map(|(step, _)| step.key.clone())
+        .take(STEPS_TOLD_MAX)
+        .collect()
 }
 
 impl Turn<'_> {
@@ -66,6 +77,8 @@ impl Turn<'_> {
         kept: &BTreeSet<u32>,
     ) {
         let results = self.results_to_carry(kept);
+        let failed_steps = failed_keys(self.plan, self.state);
+        let parent = self.parent_digest();
         self.emit(Event::PlanCreated(PlanCreated {
             number: self.state.revision_number + 1,
             digest: Bytes::copy_from_slice(&revised.plan.digest),
@@ -73,6 +86,9 @@ impl Turn<'_> {
             profiles: revised.profiles.clone(),
             n_steps: u32::try_from(revised.plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            parent: parent.map_or_else(Bytes::new, |parent| Bytes::copy_from_slice(&parent)),
+            failed_steps,
+            disabled: self.state.disabled_actions.clone(),
             results,
             ..PlanCreated::default()
         }));
@@ -110,3 +126,6 @@ impl Turn<'_> {
         }
     }
 }
+
+/// Steps that failed of which the next revision says so.
+const STEPS_TOLD_MAX: usize = 32;

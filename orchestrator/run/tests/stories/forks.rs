@@ -2,6 +2,7 @@
 
 use escapement_run::ids::RunId;
 use escapement_run::journal::Decision::{Answer, Approve};
+use escapement_run::journal::Event;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
@@ -168,6 +169,87 @@ fn a_fork_from_a_step_keeps_what_ended_before_it() {
     assert_eq!(refused.err().unwrap().reason, RefusedReason::UnknownStep);
 }
 
+fn mails(key: &str, n: u32) -> Value {
+    let config = json!({"tool_name": "safe.mail", "tool_args": {"to": "eve"}, "max_iterations": n});
+    json!({"key": key, "type": "loop", "config": config})
+}
+
+fn memos(world: &World) -> Vec<(u32, u32)> {
+    let memos = world.journal.iter().filter_map(|entry| match &entry.event {
+        Some(Event::UnitMemoized(memo)) => Some((memo.unit.step, memo.unit.index)),
+        _ => None,
+    });
+    memos.collect()
+}
+
+// RUN-12.6
+#[test]
+fn a_fork_does_not_send_again_what_a_loop_sent_before_it_failed() {
+    let mut world = World::of(json!([mails("l", 3)]));
+    world
+        .complete("l", json!({"n": 0}))
+        .complete("l", json!({"n": 1}));
+    let sent = world.live_unit("l", Some(2)).unwrap();
+    world.fail("l", FailedForGood);
+    let again = || spec(Preset::Standard);
+    let mut fork = world.fork(other_id(), again(), Keep::Completed).unwrap();
+    fork.input(Input::Admit);
+    assert_eq!(memos(&fork), [(0, 0), (0, 1)]);
+    assert_eq!(fork.submitted(), 1, "the third mail alone");
+    assert_ne!(fork.live("l"), sent);
+    fork.fail("l", FailedForGood);
+
+    // What a fork took over is taken over from it.
+    let third_id = RunId::from_random([10; 16]);
+    let mut third = fork.fork(third_id, again(), Keep::Completed).unwrap();
+    third.input(Input::Admit);
+    assert_eq!((memos(&third), third.submitted()), ([(0, 0), (0, 1)].into(), 1));
+    let of = |world: &World| {
+        let units = &world.run.state().steps[0].units;
+        units.iter().map(|unit| unit.memo_of.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&third)[..2], of(&fork)[..2], "the execution that sent it");
+    third.complete("l", json!({"n": 2}));
+    assert_eq!(third.output(), json!([{"n": 0}, {"n": 1}, {"n": 2}]));
+
+    // Who goes back to the step wants it again.
+    let mut back = world.fork(other_id(), again(), Keep::Before("l")).unwrap();
+    back.input(Input::Admit);
+    assert_eq!((memos(&back), back.submitted()), (Vec::new(), 1));
+}
+
+// RUN-12.6
+#[test]
+fn a_fork_does_not_repeat_the_items_that_completed() {
+    let item = |to: &str| json!({"tool_name": "safe.mail", "tool_args": {"to": to}});
+    let steps = json!([{"key": "p", "type": "parallel", "config": {"steps": [item("eve"), item("bob")]}}]);
+    let mut world = World::of(steps);
+    world
+        .complete_unit("p", 0, json!({"to": "eve"}))
+        .fail_unit("p", 1, FailedForGood);
+    let mut fork = world
+        .fork(other_id(), spec(Preset::Standard), Keep::Completed)
+        .unwrap();
+    fork.input(Input::Admit);
+    assert_eq!((memos(&fork), fork.submitted()), ([(0, 0)].into(), 1));
+    // A step with the same key that does something else takes nothing.
+    let other =
+        edited(json!([{"key": "p", "type": "parallel", "config": {"steps": [item("ann"), item("bob")]}}]));
+    let mut fork = world
+        .fork_edited(other_id(), spec(Preset::Standard), Keep::Completed, Some(other))
+        .unwrap();
+    fork.input(Input::Admit);
+    assert_eq!((memos(&fork), fork.submitted()), (Vec::new(), 2));
+    // The fork says what it comes from.
+    let made = fork.journal.iter().find_map(|entry| match &entry.event {
+        Some(Event::PlanCreated(made)) => Some(made.clone()),
+        _ => None,
+    });
+    let made = made.unwrap();
+    assert_eq!(made.parent[..], world.run.plan().digest[..]);
+    assert_eq!(made.failed_steps, ["p"]);
+}
+
 // RUN-7.7
 #[test]
 fn the_bounds_of_a_run_hold_when_everything_fails_as_late_as_it_can() {
@@ -207,6 +289,30 @@ fn the_bounds_of_a_run_hold_when_everything_fails_as_late_as_it_can() {
     }
     assert_eq!(world.submitted() as u64, bounds.attempts_max);
     assert!(world.run.state().active_ms <= bounds.active_ms_max);
+}
+
+// RUN-7.7
+#[test]
+fn substitutions_count_in_every_bound() {
+    let config = json!({"prompt": "?", "tools": ["pure.sum"]});
+    let steps = json!([{"key": "d", "type": "llm_decision", "config": config}, call("a")]);
+    let world = World::of(steps);
+    let mut spec = spec(Preset::Standard);
+    spec.limits.max_substitutions = 2;
+    let mut profiles = world.run.state().profiles.clone();
+    let bounds = |profiles: &[_]| {
+        let preview = preview(world.run.plan(), &spec, profiles);
+        (
+            preview.attempts_max,
+            preview.model_calls_max,
+            preview.tool_calls_max,
+        )
+    };
+    let (attempts, models, tools) = bounds(&profiles);
+    assert!(tools > 0);
+    let work = profiles.iter_mut().find(|profile| profile.action == "pure.work");
+    work.unwrap().alternatives = vec!["pure.other".to_owned()];
+    assert_eq!(bounds(&profiles), (3 * attempts, 3 * models, 3 * tools));
 }
 
 // RUN-7.7, RUN-6.2

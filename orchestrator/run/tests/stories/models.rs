@@ -235,6 +235,35 @@ fn a_tool_that_fails_fails_no_step() {
     assert_eq!(world.output()["decision"], json!("no mail"));
 }
 
+// RUN-13.3, RUN-14.6
+#[test]
+fn a_tool_whose_skill_is_out_is_neither_offered_nor_called() {
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "steps": asks(&["pure.sum", "pure.more"], json!({}))});
+    let shared = Spec {
+        session_id: "s".to_owned(),
+        ..spec(Preset::Standard)
+    };
+    let mut world = World::queued(document, shared);
+    let mut skills = Vec::new();
+    set_health(&mut skills, "pure.sum", Health::PermanentFailure, 3);
+    world.input(Input::Session(SessionNews {
+        state: None,
+        health: Some((1, skills)),
+    }));
+    world.input(Input::Admit);
+    let tools = world.payload("d")["tools"].clone();
+    let names: Vec<_> = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["name"])
+        .collect();
+    assert_eq!(names, ["pure.more"]);
+    world.complete("d", wants(json!([sum(json!([1]))])));
+    assert_eq!(told(&world)[0]["error"]["code"], json!("TOOL_NOT_ALLOWED"));
+    assert_eq!(n_calls(&world), 2, "the two turns");
+}
+
 // RUN-13.2, RUN-13.4
 #[test]
 fn a_gated_tool_waits_for_its_approval_and_a_denial_is_told() {

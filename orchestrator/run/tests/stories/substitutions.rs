@@ -94,6 +94,17 @@ fn an_alternative_takes_the_place_of_an_action_that_failed() {
         ("paint", "write")
     );
     assert_eq!((replan.revision, replan.error.code.as_str()), (1, "BROKEN"));
+    let made = world.journal.iter().filter_map(|entry| match &entry.event {
+        Some(Event::PlanCreated(made)) => Some(made),
+        _ => None,
+    });
+    let [first, second] = &made.collect::<Vec<_>>()[..] else {
+        panic!("there are two revisions")
+    };
+    assert!(first.parent.is_empty() && first.failed_steps.is_empty() && first.disabled.is_empty());
+    assert_eq!(second.parent, first.digest);
+    assert_eq!(second.failed_steps, ["a"]);
+    assert_eq!(second.disabled, ["paint"]);
     assert_eq!(action(&world, "a"), "write");
     assert_eq!(world.payload("a"), json!({"of": "a"}));
     assert_eq!(world.run.state().disabled_actions, ["paint"]);

@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub(super) fn parent_digest(&self) -> Option<[u8; 32]> {
+    pub(in crate::turn) fn parent_digest(&self) -> Option<[u8; 32]> {
         let digest = <[u8; 32]>::try_from(&self.state.revision[..]).ok();
         digest.filter(|_| !self.state.has_no_plan())
     }
