@@ -154,14 +154,15 @@ impl Turn<'_> {
     }
 
     // RUN-13.3
-    /// True if the run does without the action, or its skill is out for the session.
+    /// True if the run does without the action, or its skill is out for the session. What failed for good in this run alone a model
+    /// may call again, with other arguments: it was told why.
     fn is_disabled(&self, action: &str) -> bool {
         let profile = self.profile(action);
-        let is_out = || {
-            self.state
-                .skills_that_are_out()
-                .any(|skill| skill == profile.skill())
+        let skill = match profile.action.is_empty() {
+            true => action,
+            false => profile.skill(),
         };
+        let is_out = || self.state.skills_that_are_out().any(|out| out == skill);
         self.state
             .disabled_actions
             .iter()

@@ -5,7 +5,7 @@ use escapement_run::journal::Decision::{Approve, Deny, Happened};
 use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
 
-use escapement_run::session::{Health, SkillHealth};
+use escapement_run::session::{Health, set_health};
 use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{Input, SessionNews, preview};
 use serde_json::{Value, json};
@@ -149,32 +149,6 @@ fn what_is_none_of_the_tools_or_not_what_they_take_is_refused_to_the_model() {
         "INVALID_PAYLOAD arguments: have more than 131072 bytes",
     ];
     assert_eq!(refusals, expected);
-}
-
-// RUN-13.3, RUN-14.6
-#[test]
-fn a_tool_whose_skill_is_out_for_the_session_is_neither_offered_nor_called() {
-    let mut world = World::of(asks(&["pure.sum", "mail.send"], json!({})));
-    let out = SkillHealth {
-        skill: "pure.sum".to_owned(),
-        health: Health::PermanentFailure.into(),
-        failures: 3,
-    };
-    world.input(Input::Session(SessionNews {
-        state: None,
-        health: Some((1, vec![out])),
-    }));
-    world.complete("d", wants(json!([sum(json!([1]))])));
-    assert_eq!(n_calls(&world), 2, "nothing but the two turns was dispatched");
-    assert_eq!(told(&world)[0]["error"]["code"], json!("TOOL_NOT_ALLOWED"));
-    let offered = world.payload("d")["tools"].clone();
-    let names: Vec<_> = offered
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| &tool["name"])
-        .collect();
-    assert_eq!(names, ["mail.send"]);
 }
 
 // RUN-7.7
