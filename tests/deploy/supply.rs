@@ -1,7 +1,9 @@
 //! Where the parts come from, and what is handed out: cargo-deny on all crates, and the files of a release.
 
-use escapement_tests::{Binaries, PrivateDirectory, checkout, tool};
+use escapement_tests::{PrivateDirectory, checkout, tool};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -37,8 +39,7 @@ fn cargo_deny_finds_no_crate_that_must_not_be_there() {
     assert!(!output.status.success() && said.contains("serde_json"), "{said}");
 }
 
-/// Packs the programs of the workspace, which are at hand, without their symbols. That they are the same in every folder is shown
-/// by `deploy/release/compare`, which builds twice.
+/// Packs programs that are at hand. That built ones are the same in every folder is shown by `deploy/release/compare`.
 fn packed(programs: &Path, folder: &Path) {
     let output = Command::new(checkout::root().join("deploy/release/build"))
         .args([folder, programs])
@@ -64,17 +65,16 @@ fn succeeds(folder: &Path, program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn a_release_holds_what_is_needed_and_is_the_same_again() {
+    let version = env!("CARGO_PKG_VERSION");
     let directory = PrivateDirectory::new("release").unwrap();
     let [one, other] = ["one", "other"].map(|name| directory.join(name));
     let programs = directory.join("programs");
     std::fs::create_dir(&programs).unwrap();
-    let binaries = Binaries::build().unwrap();
-    for program in [binaries.orchestrator, binaries.worker] {
-        let to = programs.join(program.file_name().unwrap());
-        let stripped = Command::new("strip").arg("-o").arg(&to).arg(&program).status();
-        if !stripped.is_ok_and(|status| status.success()) {
-            std::fs::copy(program, to).unwrap();
-        }
+    // Stand-ins, since packing the real ones takes a minute of a busy machine.
+    for name in ["orchestrator", "worker"] {
+        let program = programs.join(name);
+        std::fs::write(&program, format!("#!/bin/sh\necho {name} {version}\n")).unwrap();
+        std::fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
     }
     packed(&programs, &one);
     packed(&programs, &other);
@@ -85,7 +85,6 @@ fn a_release_holds_what_is_needed_and_is_the_same_again() {
         "sha256sum",
         &["--check", "--strict", "--quiet", "SHA256SUMS"],
     );
-    let version = env!("CARGO_PKG_VERSION");
     let files: Vec<&str> = sums
         .lines()
         .map(|line| line.split("  ").nth(1).unwrap())
