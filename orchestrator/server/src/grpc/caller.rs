@@ -4,7 +4,7 @@ use crate::grpc::Edge;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
-use escapement_access::{Denial, Principal, PrincipalKind, shown_attempt};
+use escapement_access::{Denial, Principal, PrincipalKind, Row, shown_attempt};
 use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
 use escapement_codec::provenance::{Provenance, trace_context};
 use escapement_contract::Request as PlanRequest;
@@ -19,6 +19,8 @@ use tonic::metadata::MetadataMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Arc<Principal>,
+    /// What roles may do with the call; `None` without a policy.
+    row: Option<Row>,
     /// Of the caller that shows the token of an attempt which is under way.
     attempt: Option<Arc<Attempt>>,
 }
@@ -38,15 +40,6 @@ struct Place {
     parent: Option<ExecutionId>,
 }
 
-/// What a plan is handed in for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Handed {
-    /// To be executed.
-    ToRun,
-    /// To be told what would become of it.
-    ToLookAt,
-}
-
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
 static EVERYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| Arc::new(Principal::without_policy()));
 
@@ -56,6 +49,7 @@ impl Caller {
         let principal = extensions.get::<Arc<Principal>>();
         Self {
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
+            row: extensions.get::<Row>().copied(),
             attempt: None,
         }
     }
@@ -84,13 +78,9 @@ impl Caller {
     ///
     /// # Errors
     /// If the caller may not hand in plans there, or names an action that it may not name.
-    pub(crate) fn check_plan(
-        &self,
-        namespace: &Namespace,
-        plan: Option<&v1::Plan>,
-        handed: Handed,
-    ) -> Result<(), Rejection> {
-        if handed == Handed::ToLookAt && !self.principal.is_held_to_actions(namespace) {
+    pub(crate) fn check_plan(&self, namespace: &Namespace, plan: Option<&v1::Plan>) -> Result<(), Rejection> {
+        let is_free = |row| !self.principal.is_held_to_actions(row, namespace);
+        if self.row.as_ref().is_some_and(is_free) {
             return Ok(());
         }
         let steps = plan.into_iter().flat_map(|plan| &plan.steps);
@@ -103,15 +93,33 @@ impl Caller {
     /// The namespace that a request is for.
     ///
     /// # Errors
-    /// If the name is none, or the caller has no business there.
+    /// If the name is none, or the call is not permitted there.
     pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
         well_named(requested)?;
-        self.principal.namespace(requested).map_err(Rejection::Denied)
+        let namespace = self.principal.namespace(requested).map_err(Rejection::Denied)?;
+        self.require_permitted(&namespace)?;
+        Ok(namespace)
+    }
+
+    /// Refuses a call that no role of the caller permits in the namespace.
+    fn require_permitted(&self, namespace: &Namespace) -> Result<(), Rejection> {
+        let judged = self.principal.check_within(self.row.as_ref(), namespace);
+        judged.map_err(Rejection::Denied)
     }
 
     /// True if the caller may know of what lies in the namespace.
     pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
         self.principal.sees(namespace)
+    }
+
+    /// True if the caller may know of the execution that lies there.
+    fn knows(&self, execution_id: ExecutionId, place: &Place) -> bool {
+        match self.attempt() {
+            Some(Attempt {
+                execution_id: own, ..
+            }) => execution_id == *own || place.parent == Some(*own),
+            None => self.sees(&place.namespace),
+        }
     }
 
     /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
@@ -174,6 +182,7 @@ impl Edge {
                 let execution_id = holder.execution_id;
                 return Ok(Caller {
                     principal: Arc::new(of_attempt(&of)),
+                    row: caller.row,
                     attempt: Some(Arc::new(Attempt {
                         token,
                         execution_id,
@@ -187,22 +196,28 @@ impl Edge {
         Err(Rejection::Denied(denial).into())
     }
 
-    /// Refuses an execution that the caller may not know of, in the words for one that was never accepted.
+    /// Refuses an execution that the caller may not know of, in the words for one that was never accepted, and one that it may know
+    /// of and may not make this call about.
     ///
     /// An execution never changes its namespace, so what was seen once may be asked for afterwards. What was removed belongs to
-    /// nobody any more: only callers that see everything are told of it.
+    /// nobody any more: only callers that see everything, and may do this with everything, are told of it.
     ///
     /// # Errors
-    /// Not found; or as the engine and the store fail.
+    /// Not found, or not permitted; or as the engine and the store fail.
     pub(crate) async fn require_visible(
         &self,
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if self.sees_execution(caller, execution_id).await? {
+        if caller.principal.sees_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
             return Ok(());
         }
-        Err(Rejection::ExecutionNotFound(execution_id).into())
+        match self.place_of(execution_id).await? {
+            Some(place) if caller.knows(execution_id, &place) => {
+                Ok(caller.require_permitted(&place.namespace)?)
+            }
+            _ => Err(Rejection::ExecutionNotFound(execution_id).into()),
+        }
     }
 
     /// The namespace that a request for an execution is for. Without a name it is the parent's, if the request names a parent.
@@ -246,12 +261,7 @@ impl Edge {
             return Ok(true);
         }
         let place = self.place_of(execution_id).await?;
-        Ok(place.is_some_and(|place| match caller.attempt() {
-            Some(Attempt {
-                execution_id: own, ..
-            }) => execution_id == *own || place.parent == Some(*own),
-            None => caller.sees(&place.namespace),
-        }))
+        Ok(place.is_some_and(|place| caller.knows(execution_id, &place)))
     }
 
     async fn place_of(&self, execution_id: ExecutionId) -> Result<Option<Place>, tonic::Status> {

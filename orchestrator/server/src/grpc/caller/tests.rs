@@ -45,6 +45,7 @@ fn submission(n: u8, namespace: &str) -> v1::SubmitPlanRequest {
 fn a_caller_with_one_namespace_need_not_name_it_and_no_other_is_its() {
     let caller = Caller {
         principal: submitter_of(&["billing"]),
+        row: None,
         attempt: None,
     };
     assert_eq!(caller.namespace("").unwrap(), name("billing"));
