@@ -2,8 +2,8 @@
 
 use crate::access::Access;
 use crate::denial::Denial;
-use crate::grant::{Grant, UserScope};
-use crate::matrix::Row;
+use crate::grant::{Grant, NamespaceScope, UserScope};
+use crate::matrix::{Permission, Row};
 use crate::pattern::Pattern;
 use crate::policy::CertificateNames;
 use crate::principal::{Principal, PrincipalKind};
@@ -72,24 +72,71 @@ impl Grant {
 }
 
 impl Principal {
-    /// True if the row permits the call for what lies in the namespace.
-    pub fn permits_within(&self, row: &Row, namespace: &Namespace) -> bool {
-        let mut grants = self.grants.iter();
-        grants.any(|grant| grant.permits(row, |role| grant.gives(role, namespace)))
+    /// Refuses a call that no role of the principal permits in the namespace, whatever another role or grant lets it see there.
+    /// `None`: no policy has judged the call.
+    ///
+    /// # Errors
+    /// [`Denial::NamespaceNotPermitted`].
+    pub fn check_within(&self, row: Option<&Row>, namespace: &Namespace) -> Result<(), Denial> {
+        self.check(row, namespace, |_| true)
     }
 
-    /// Why the row does not permit the call for what lies in the namespace. `None`: it does.
-    pub fn denial_within(&self, row: &Row, namespace: &Namespace) -> Option<Denial> {
-        let denial = || Denial::NamespaceNotPermitted {
-            namespace: namespace.as_str().to_owned(),
+    /// As [`Principal::check_within`], for what is that user's, or nobody's in particular.
+    ///
+    /// # Errors
+    /// [`Denial::NamespaceNotPermitted`].
+    pub fn check_within_of(
+        &self,
+        row: Option<&Row>,
+        namespace: &Namespace,
+        owner: Option<&str>,
+    ) -> Result<(), Denial> {
+        self.check(row, namespace, |grant| grant.finds(&self.name, owner))
+    }
+
+    fn check(
+        &self,
+        row: Option<&Row>,
+        namespace: &Namespace,
+        finds: impl Fn(&Grant) -> bool,
+    ) -> Result<(), Denial> {
+        let permits = |row: &Row| {
+            let mut grants = self.grants.iter();
+            grants.any(|grant| {
+                grant.permits(row, |role| {
+                    grant.gives(role, namespace) && (!role.is_bound() || finds(grant))
+                })
+            })
         };
-        (!self.permits_within(row, namespace)).then(denial)
+        match row.is_none_or(permits) {
+            true => Ok(()),
+            false => Err(Denial::NamespaceNotPermitted {
+                namespace: namespace.as_str().to_owned(),
+            }),
+        }
     }
 
-    /// True if the row permits the call whatever it is about.
-    pub fn permits_everywhere(&self, row: &Row) -> bool {
-        let mut grants = self.grants.iter();
-        grants.any(|grant| grant.permits(row, |role| grant.holds_everywhere(role)))
+    /// True if the row permits the call whatever it is about. `None`: no policy has judged the call.
+    pub fn permits_everywhere(&self, row: Option<&Row>) -> bool {
+        row.is_none_or(|row| {
+            let mut grants = self.grants.iter();
+            grants.any(|grant| {
+                grant.permits(row, |role| {
+                    grant.holds_everywhere(role) && (!role.is_bound() || grant.user.is_free())
+                })
+            })
+        })
+    }
+
+    /// True if the plans that it hands in with this call are held to its patterns of actions in the namespace: those of a role that
+    /// the row lets look at every plan there are not.
+    pub fn is_held_to_actions(&self, row: &Row, namespace: &Namespace) -> bool {
+        let is_free = |grant: &Grant| {
+            grant.permits(row, |role| {
+                row.of(role) != Permission::NamespacesAndActions && grant.gives(role, namespace)
+            })
+        };
+        !self.grants.iter().any(is_free)
     }
 
     /// The patterns of the actions that its plans in the namespace may name; `None` if they may name every one.
@@ -137,18 +184,36 @@ impl Principal {
                 .any(|grant| grant.user == UserScope::Any || grant.roles.contains(Role::Admin))
     }
 
-    /// The users whose things are all that it finds; `None` if it finds those of every user of its namespaces.
+    /// True if it may know of what lies in the namespace and is that user's, or nobody's in particular.
+    pub fn sees_of(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
+        let mut grants = self.grants.iter();
+        grants.any(|grant| grant.reads(namespace) && grant.finds(&self.name, owner))
+    }
+
+    /// The users whose things are all that it finds in a list; `None` if it finds those of every user of its namespaces.
+    ///
+    /// A list has the same users in all of its namespaces. Who finds every user in some of them, and only itself in others, finds
+    /// only itself.
     pub fn own_users(&self) -> Option<BTreeSet<&str>> {
-        let mut users = BTreeSet::new();
-        for grant in &self.grants {
-            let reads_all = grant.roles.contains(Role::Operator) || grant.roles.contains(Role::Admin);
-            match &grant.user {
-                _ if reads_all => return None,
-                UserScope::Own => users.insert(&*self.name),
-                UserScope::Named(name) => users.insert(&**name),
-                UserScope::Free | UserScope::Any => return None,
-            };
-        }
+        let reading = || self.grants.iter().filter(|grant| grant.reads_somewhere());
+        let finds_all = |grant: &&Grant| grant.reads_all() || grant.user.is_free();
+        let is_covered = |grant: &Grant| match &grant.namespaces {
+            _ if reading().any(Grant::reads_all) => true,
+            NamespaceScope::All => reading()
+                .filter(finds_all)
+                .any(|free| free.namespaces == NamespaceScope::All),
+            NamespaceScope::Named(names) => names
+                .iter()
+                .all(|name| reading().filter(finds_all).any(|free| free.reads(name))),
+        };
+        let held = reading().filter(|grant| !finds_all(grant) && !is_covered(grant));
+        let users: BTreeSet<&str> = held
+            .filter_map(|grant| match &grant.user {
+                UserScope::Own => Some(&*self.name),
+                UserScope::Named(name) => Some(&**name),
+                UserScope::Free | UserScope::Any => None,
+            })
+            .collect();
         // Without a grant there is nothing to find.
         (!users.is_empty()).then_some(users)
     }

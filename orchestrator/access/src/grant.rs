@@ -73,6 +73,13 @@ pub struct Grant {
     pub user: UserScope,
 }
 
+impl UserScope {
+    /// True if the holder finds the things of every user.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self, UserScope::Free | UserScope::Any)
+    }
+}
+
 impl Grant {
     /// A grant of these roles in these namespaces, for every action and every worker id, without limits.
     pub fn new(roles: Roles, namespaces: NamespaceScope) -> Self {
@@ -109,14 +116,37 @@ impl Grant {
 
     /// True if it gives the role in the namespace.
     pub(crate) fn gives(&self, role: Role, namespace: &Namespace) -> bool {
-        let is_bound = matches!(role, Role::Viewer | Role::Submitter);
-        self.roles.contains(role) && (!is_bound || self.namespaces.contains(namespace))
+        self.roles.contains(role) && (!role.is_bound() || self.namespaces.contains(namespace))
     }
 
     /// True if it gives the role in every namespace.
     pub(crate) fn holds_everywhere(&self, role: Role) -> bool {
-        let is_bound = matches!(role, Role::Viewer | Role::Submitter);
-        self.roles.contains(role) && (!is_bound || self.namespaces == NamespaceScope::All)
+        self.roles.contains(role) && (!role.is_bound() || self.namespaces == NamespaceScope::All)
+    }
+
+    /// True if it lets its holder know of what lies in the namespace.
+    pub(crate) fn reads(&self, namespace: &Namespace) -> bool {
+        Role::READING.into_iter().any(|role| self.gives(role, namespace))
+    }
+
+    /// True if it lets its holder know of what lies in some namespace.
+    pub(crate) fn reads_somewhere(&self) -> bool {
+        Role::READING.into_iter().any(|role| self.roles.contains(role))
+    }
+
+    /// True if it lets its holder know of everything in every namespace.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.roles.contains(Role::Operator) || self.roles.contains(Role::Admin)
+    }
+
+    /// True if its holder, of that name, finds what is that user's, or nobody's in particular.
+    pub(crate) fn finds(&self, holder: &str, owner: Option<&str>) -> bool {
+        match &self.user {
+            _ if self.reads_all() => true,
+            UserScope::Free | UserScope::Any => true,
+            UserScope::Own => owner == Some(holder),
+            UserScope::Named(name) => owner == Some(&**name),
+        }
     }
 
     /// True if it lets a plan name the action, or a worker offer it.

@@ -113,17 +113,13 @@ impl Principal {
 
     /// True if it may know of what lies in the namespace. What it may not know of is not found, and never refused.
     pub fn sees(&self, namespace: &Namespace) -> bool {
-        let reads = [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin];
-        reads.into_iter().any(|role| self.has(role, namespace))
+        self.grants.iter().any(|grant| grant.reads(namespace))
     }
 
     /// True if it reads everything in every namespace, also in those that the policy does not name.
     pub fn sees_all(&self) -> bool {
         self.grants.iter().any(|grant| {
-            let reads = grant.roles.contains(Role::Viewer) || grant.roles.contains(Role::Submitter);
-            grant.roles.contains(Role::Operator)
-                || grant.roles.contains(Role::Admin)
-                || (reads && grant.namespaces == NamespaceScope::All)
+            grant.reads_all() || (grant.reads_somewhere() && grant.namespaces == NamespaceScope::All)
         })
     }
 
@@ -215,14 +211,6 @@ impl Principal {
             }
         }
         Ok(())
-    }
-
-    /// True if the plans that it asks about are held to its patterns of actions: a viewer's and an operator's are not.
-    pub fn is_held_to_actions(&self, namespace: &Namespace) -> bool {
-        let is_free = |role| self.has(role, namespace);
-        ![Role::Viewer, Role::Operator, Role::Admin]
-            .into_iter()
-            .any(is_free)
     }
 
     /// True if it may know that workers offer the action.

@@ -27,6 +27,14 @@ impl Role {
         Self::Admin,
     ];
 
+    /// Those that let their holders know of what lies in a namespace.
+    pub(crate) const READING: [Self; 4] = [Self::Viewer, Self::Submitter, Self::Operator, Self::Admin];
+
+    /// True if it holds in the namespaces of its grant alone; the others hold everywhere.
+    pub(crate) const fn is_bound(self) -> bool {
+        matches!(self, Role::Viewer | Role::Submitter)
+    }
+
     /// The name that the policy has for it.
     pub const fn as_str(self) -> &'static str {
         match self {

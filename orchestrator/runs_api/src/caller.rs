@@ -55,22 +55,12 @@ impl Caller {
     fn is_free(&self) -> bool {
         self.principal.own_users().is_none()
             && self.principal.sees_all()
-            && self.row.is_none_or(|row| self.principal.permits_everywhere(&row))
+            && self.principal.permits_everywhere(self.row.as_ref())
     }
 
     /// True if it may know of what lies in the namespace and is that user's.
     pub(crate) fn sees(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
-        let users = self.principal.own_users();
-        let is_own = users.is_none_or(|users| owner.is_some_and(|owner| users.contains(owner)));
-        is_own && self.principal.sees(namespace)
-    }
-
-    /// Refuses a call that no role of the caller permits in the namespace.
-    fn require_role(&self, namespace: &Namespace) -> Result<(), Rejection> {
-        let denied = self
-            .row
-            .and_then(|row| self.principal.denial_within(&row, namespace));
-        denied.map_or(Ok(()), |denial| Err(Rejection::Denied(denial)))
+        self.principal.sees_of(namespace, owner)
     }
 
     /// Refuses what the caller may not find with `not_found`, and what it may find and may not do with why.
@@ -80,10 +70,11 @@ impl Caller {
         owner: Option<&str>,
         not_found: Rejection,
     ) -> Result<(), Rejection> {
-        match self.sees(namespace, owner) {
-            true => self.require_role(namespace),
-            false => Err(not_found),
+        if !self.sees(namespace, owner) {
+            return Err(not_found);
         }
+        let row = self.row.as_ref();
+        Ok(self.principal.check_within_of(row, namespace, owner)?)
     }
 
     /// The namespace that a request is for.
@@ -93,7 +84,7 @@ impl Caller {
     pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
         well_named(requested)?;
         let namespace = self.principal.namespace(requested)?;
-        self.require_role(&namespace)?;
+        self.principal.check_within(self.row.as_ref(), &namespace)?;
         Ok(namespace)
     }
 

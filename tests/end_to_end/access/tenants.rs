@@ -1,23 +1,29 @@
-//! Every call about runs, by who has business in their namespace and by who has not.
+//! Every call about what lies in a namespace, by who has business there and by who has not.
 
 mod calls;
+mod contract_calls;
 mod neighbours;
 mod wire;
 
 use super::credentials::{Token, world_with};
 use super::matrix::table;
+use crate::plans::{RequestWords, plan, request, step};
 use crate::runs::creation;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
 use bytes::Bytes;
-use escapement_tests::wait_for;
+use contract_calls::contract_calls;
+use escapement_tests::authority::replace;
+use escapement_tests::{PrivateDirectory, ScriptedWorker, TokenIssuer, wait_for};
 use escapement_wire::runs::v1;
+use escapement_wire::v1::WaitExecutionRequest;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tonic::{Code, Status};
 use wire::Elsewhere::{Hidden, NotFound, Refused};
-use wire::Use::{Other, Read, Write};
-use wire::{ask, made};
+use wire::Use::{Other, Payloads, Read, Write};
+use wire::{Call, ask, made, shown};
 
 fn document(steps: &Value) -> Value {
     json!({"schema": "escapement.plan/1", "name": SECRET, "steps": steps})
@@ -169,53 +175,129 @@ async fn things(world: &World, owner: &Token) -> Things {
     }
 }
 
+/// An execution in the namespace of its owner, settled.
+async fn execution(world: &World, owner: &Token) -> String {
+    let mut worker = ScriptedWorker::connect(&world.orchestrator, &["work"], 1).await;
+    let mut submission = request(plan([step(0, "work")])).as_submission();
+    submission.namespace = "other".to_owned();
+    let mut plans = world.orchestrator.plans();
+    let accepted = plans.submit_plan(owner.shows(submission)).await.unwrap();
+    let execution_id = accepted.into_inner().execution.unwrap().execution_id;
+    worker.complete_next(json!({"said": SECRET})).await;
+    let wait = WaitExecutionRequest {
+        execution_id: execution_id.clone(),
+        timeout_ms: Some(20_000),
+    };
+    plans.wait_execution(owner.shows(wait)).await.unwrap();
+    execution_id
+}
+
 #[tokio::test]
-async fn runs_and_all_that_belongs_to_them_are_found_in_their_namespace_alone() {
-    let [owner, reader, operator, stranger] = ["owner", "reader", "operator", "stranger"].map(Token::new);
+async fn what_lies_in_a_namespace_is_found_and_changed_by_those_with_a_role_there_alone() {
+    let [owner, reader, operator, narrow, stranger, neighbour] =
+        ["owner", "reader", "operator", "narrow", "stranger", "neighbour"].map(Token::new);
+    let issuer = TokenIssuer::start("one").await.unwrap();
+    let directory = PrivateDirectory::new("tenants").unwrap();
+    replace(&directory.join("keys.json"), &issuer.key_set()).unwrap();
     let entries = [
+        "[anonymous]\nroles = [\"worker\"]\n".to_owned(),
         owner.entry("owner", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),
         reader.entry("reader", "roles = [\"viewer\"]\nnamespaces = [\"other\"]"),
         operator.entry("operator", "roles = [\"operator\"]\npayloads = true"),
+        narrow.entry("narrow", "roles = [\"operator\", \"submitter\"]"),
         stranger.entry("stranger", "roles = [\"submitter\"]"),
+        neighbour.entry(
+            "neighbour",
+            "roles = [\"submitter\"]\nnamespaces = [\"other\"]\nuser = true",
+        ),
+        // One principal, two grants: it reads there, and hands in elsewhere.
+        format!(
+            "[[jwt]]\nissuer = \"https://issuer.example\"\naudience = \"escapement\"\njwks_file = \"{}\"\n\
+             [[jwt.grant]]\nwhen = {{ sub = \"both\" }}\nroles = [\"viewer\"]\nnamespaces = [\"other\"]\n\
+             [[jwt.grant]]\nwhen = {{ sub = \"both\" }}\nroles = [\"submitter\"]\n",
+            directory.join("keys.json").display()
+        ),
     ];
+    let exp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3_600;
+    let both = issuer
+        .token(&json!({"iss": "https://issuer.example", "aud": "escapement", "sub": "both", "exp": exp}));
     let (world, _file) = world_with(&entries).await;
     let things = things(&world, &owner).await;
-    let calls = calls::calls(&things);
-    let known: BTreeSet<&str> = calls.iter().map(|call| call.path.as_str()).collect();
+    let execution_id = execution(&world, &owner).await;
+    let of_runs = calls::calls(&things);
+    let of_contract = contract_calls(&execution_id);
+    let calls = || of_runs.iter().chain(&of_contract);
+    let known: BTreeSet<&str> = calls().map(|call| call.path.as_str()).collect();
     let of_page = table()
         .into_keys()
-        .filter(|path| path.starts_with("/escapement.runs."));
+        .filter(|path| NAMESPACED.iter().any(|prefix| path.starts_with(prefix)));
     let without: Vec<String> = of_page.filter(|path| !known.contains(path.as_str())).collect();
     assert!(without.is_empty(), "these calls are not made here: {without:?}");
 
     let mut wrong = Vec::new();
-    for call in &calls {
+    let hides = |answer: &[u8]| {
+        let hidden = [SECRET, &things.run_id, &execution_id];
+        !hidden.iter().any(|text| holds(answer, text))
+    };
+    let is_elsewhere = |call: &Call, found: &Result<Bytes, Status>| match (found, call.elsewhere) {
+        (Err(status), NotFound) => status.code() == Code::NotFound,
+        (Err(status), Refused) => status.code() == Code::PermissionDenied,
+        (Err(status), Hidden) => !status.message().contains(SECRET),
+        (Ok(answer), Hidden) => hides(answer),
+        (Ok(_), NotFound | Refused) => false,
+    };
+    for call in calls() {
         let found = made(&world, call, &stranger).await;
-        let is_right = match (&found, call.elsewhere) {
-            (Err(status), NotFound) => status.code() == Code::NotFound,
-            (Err(status), Refused) => status.code() == Code::PermissionDenied,
-            (Err(status), Hidden) => !status.message().contains(SECRET),
-            (Ok(answer), Hidden) => !holds(answer, SECRET) && !holds(answer, &things.run_id),
-            (Ok(_), NotFound | Refused) => false,
-        };
-        if !is_right {
+        if !is_elsewhere(call, &found) {
             wrong.push(format!("{} by a stranger: {found:?}", call.path));
         }
     }
+    // Another user's things are not found in the same namespace either; who knows the digest of a plan's text may read the text.
+    let of_users = of_runs.iter().filter(|call| {
+        !matches!(
+            call.path.rsplit('/').next(),
+            Some("GetRevision" | "DiffRevisions")
+        )
+    });
+    for call in of_users {
+        let found = made(&world, call, &neighbour).await;
+        if !is_elsewhere(call, &found) {
+            wrong.push(format!("{} by another user: {found:?}", call.path));
+        }
+    }
     // The same calls by who reads there, and by who reads everywhere: nothing has changed so far.
-    for (who, token) in [("a reader", &reader), ("an operator", &operator)] {
-        for call in &calls {
-            let is_right = |found: &Result<Bytes, Status>| match (call.kind, found) {
-                (Read, found) => found.is_ok(),
-                (Write, Err(status)) => status.code() == Code::PermissionDenied,
-                (Write, Ok(_)) => false,
-                (Other, _) => true,
+    let is_refused = |found: &Result<Bytes, Status>| {
+        found
+            .as_ref()
+            .is_err_and(|status| status.code() == Code::PermissionDenied)
+    };
+    for call in calls() {
+        let names_a_thing = call.elsewhere == NotFound || call.path.starts_with("/escapement.v1.Plan");
+        for (who, bearer) in [
+            ("a reader", &reader.secret),
+            ("a reader who hands in elsewhere", &both),
+            ("an operator with payloads", &operator.secret),
+            ("an operator who hands in elsewhere", &narrow.secret),
+        ] {
+            let is_operator = who.starts_with("an operator");
+            let is_let_in = match call.kind {
+                Read => true,
+                Payloads => who == "an operator with payloads",
+                Write if !is_operator => false,
+                // What operators may do would change what the others find.
+                Write | Other => continue,
             };
-            if call.kind == Write && who != "a reader" {
+            // In a namespace that the call does not name it has other rights.
+            if who == "a reader who hands in elsewhere" && !names_a_thing {
                 continue;
             }
-            let found = made(&world, call, token).await;
-            if !is_right(&found) {
+            let found = shown(&world, call, bearer).await;
+            let is_right = if is_let_in {
+                found.is_ok()
+            } else {
+                is_refused(&found)
+            };
+            if !is_right {
                 wrong.push(format!("{} by {who}: {found:?}", call.path));
             }
         }
@@ -332,6 +414,12 @@ async fn what_is_named_indirectly_is_not_found_either() {
     assert_eq!(made.unwrap().run.unwrap().namespace, "default");
 }
 
+/// The services whose things lie in namespaces.
+const NAMESPACED: [&str; 3] = [
+    "/escapement.runs.",
+    "/escapement.v1.PlanExecutionService/",
+    "/escapement.v1.EventService/",
+];
 /// Stands in everything that the owner has.
 const SECRET: &str = "nobody else may know this";
 const SESSION: &str = "their session";

@@ -3,9 +3,11 @@
 use super::Recorded;
 use crate::access::{Access, Credentials};
 use crate::denial::Denial;
-use crate::matrix::row;
+use crate::grant::{Grant, NamespaceScope, UserScope};
+use crate::matrix::{Permission, Row, row};
 use crate::policy::Policy;
 use crate::principal::{Principal, PrincipalKind};
+use crate::role::Role;
 use crate::token::StaticToken;
 use alloc::format;
 use alloc::sync::Arc;
@@ -94,18 +96,116 @@ fn patterns_are_recorded_unless_they_name_everything() {
     assert_eq!(admin.submitted_actions(&named("agents")), None);
 }
 
+/// A principal by name with a grant of each of these roles in its namespace, as those of that user.
+fn holder(grants: &[(Role, &str, UserScope)]) -> Principal {
+    let grants = grants.iter().map(|(role, namespace, user)| Grant {
+        user: user.clone(),
+        ..Grant::new(
+            [*role].into_iter().collect(),
+            NamespaceScope::Named([named(namespace)].into()),
+        )
+    });
+    Principal {
+        name: "ada".into(),
+        kind: PrincipalKind::Token,
+        ..Principal::anonymous(grants.collect())
+    }
+}
+
 #[test]
-fn a_role_counts_in_its_namespaces_alone() {
-    let (_, viewer) = access("roles = [\"viewer\"]\nnamespaces = [\"billing\"]\n");
-    let reads = row("/escapement.runs.v1.RunService/GetRun").unwrap();
-    let pauses = row("/escapement.runs.v1.RunService/PauseRun").unwrap();
-    assert!(viewer.permits_within(&reads, &named("billing")));
-    assert!(!viewer.permits_within(&reads, &named("agents")));
-    assert!(!viewer.permits_within(&pauses, &named("billing")));
-    let (_, operator) = access("roles = [\"operator\"]\n");
-    let exports = row("/escapement.runs.v1.RunService/ExportRun").unwrap();
-    assert!(operator.permits_within(&pauses, &named("agents")));
-    assert!(!operator.permits_within(&exports, &named("agents")));
+fn no_grant_lends_its_role_to_the_namespaces_of_another() {
+    let cell = |row: &Row, role: Role, home: &str, namespace: &str| match row.of(role) {
+        Permission::Never | Permission::WithPayloads => false,
+        _ => !matches!(role, Role::Viewer | Role::Submitter) || home == namespace,
+    };
+    for path in crate::matrix::tests::paths() {
+        let row = row(path).unwrap();
+        for one in Role::ALL {
+            for other in Role::ALL {
+                let both = holder(&[
+                    (one, "billing", UserScope::Free),
+                    (other, "agents", UserScope::Free),
+                ]);
+                for namespace in ["billing", "agents", "default"] {
+                    let expected =
+                        cell(&row, one, "billing", namespace) || cell(&row, other, "agents", namespace);
+                    let found = both.check_within(Some(&row), &named(namespace));
+                    assert_eq!(
+                        found.is_ok(),
+                        expected,
+                        "{path} in {namespace} by {one} and {other}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn payloads_are_for_the_grant_that_says_so_and_a_role_beside_it_lends_nothing() {
+    let (_, both) = access("roles = [\"operator\", \"submitter\"]\nnamespaces = [\"billing\"]\n");
+    for path in [
+        "/escapement.v1.PlanExecutionService/ExportExecution",
+        "/escapement.runs.v1.RunService/ExportRun",
+    ] {
+        let exports = row(path).unwrap();
+        let own = both.check_within(Some(&exports), &named("billing"));
+        assert_eq!(own, Ok(()), "a submitter there");
+        let denial = both.check_within(Some(&exports), &named("agents")).unwrap_err();
+        assert_eq!(denial.reason(), "NAMESPACE_NOT_PERMITTED");
+        assert!(!both.permits_everywhere(Some(&exports)));
+        let (_, payloads) = access("roles = [\"operator\"]\npayloads = true\n");
+        assert!(payloads.permits_everywhere(Some(&exports)));
+    }
+}
+
+#[test]
+fn a_viewer_of_one_namespace_is_held_to_its_actions_where_it_submits_and_in_calls_for_submitters() {
+    let both = holder(&[
+        (Role::Viewer, "billing", UserScope::Free),
+        (Role::Submitter, "billing", UserScope::Free),
+        (Role::Submitter, "agents", UserScope::Free),
+    ]);
+    let held = |method: &str, namespace: &str| {
+        let row = row(&format!("/escapement.v1.PlanExecutionService/{method}")).unwrap();
+        both.is_held_to_actions(&row, &named(namespace))
+    };
+    assert!(!held("ValidatePlan", "billing"), "a viewer looks at every plan");
+    assert!(held("ValidatePlan", "agents"));
+    assert!(held("SimulatePlan", "billing") && held("ExecutePlan", "billing"));
+    let operator = holder(&[(Role::Operator, "default", UserScope::Free)]);
+    let simulates = row("/escapement.v1.PlanExecutionService/SimulatePlan").unwrap();
+    assert!(!operator.is_held_to_actions(&simulates, &named("billing")));
+}
+
+#[test]
+fn no_grant_lends_its_users_to_the_namespaces_of_another() {
+    // A grant that reads nothing finds nobody.
+    let worker = (Role::Worker, "billing", UserScope::Free);
+    let mixed = holder(&[
+        (Role::Submitter, "billing", UserScope::Own),
+        (Role::Viewer, "agents", UserScope::Free),
+        worker.clone(),
+    ]);
+    assert!(mixed.sees_of(&named("billing"), Some("ada")));
+    assert!(!mixed.sees_of(&named("billing"), Some("eve")) && !mixed.sees_of(&named("billing"), None));
+    assert!(mixed.sees_of(&named("agents"), Some("eve")) && mixed.sees_of(&named("agents"), None));
+    assert!(!mixed.sees_of(&named("default"), Some("ada")));
+    assert_eq!(mixed.own_users(), Some(["ada"].into()));
+    let own = holder(&[(Role::Submitter, "billing", UserScope::Own), worker]);
+    assert_eq!(own.own_users(), Some(["ada"].into()));
+
+    // Who reads everybody's things does not thereby change them.
+    let mixed = holder(&[
+        (Role::Submitter, "billing", UserScope::Own),
+        (Role::Viewer, "billing", UserScope::Free),
+    ]);
+    assert_eq!(mixed.own_users(), None);
+    assert!(mixed.sees_of(&named("billing"), Some("eve")));
+    let resumes = row("/escapement.runs.v1.RunService/ResumeRun").unwrap();
+    let of = |user| mixed.check_within_of(Some(&resumes), &named("billing"), Some(user));
+    assert_eq!(of("ada"), Ok(()));
+    assert_eq!(of("eve").unwrap_err().reason(), "NAMESPACE_NOT_PERMITTED");
 }
 
 #[test]

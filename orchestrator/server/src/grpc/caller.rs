@@ -19,7 +19,7 @@ use tonic::metadata::MetadataMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Arc<Principal>,
-    /// What the call needs. `None` if nobody judges calls.
+    /// What roles may do with the call; `None` without a policy.
     row: Option<Row>,
     /// Of the caller that shows the token of an attempt which is under way.
     attempt: Option<Arc<Attempt>>,
@@ -38,15 +38,6 @@ pub(crate) struct Attempt {
 struct Place {
     namespace: Namespace,
     parent: Option<ExecutionId>,
-}
-
-/// What a plan is handed in for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Handed {
-    /// To be executed.
-    ToRun,
-    /// To be told what would become of it.
-    ToLookAt,
 }
 
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
@@ -87,13 +78,9 @@ impl Caller {
     ///
     /// # Errors
     /// If the caller may not hand in plans there, or names an action that it may not name.
-    pub(crate) fn check_plan(
-        &self,
-        namespace: &Namespace,
-        plan: Option<&v1::Plan>,
-        handed: Handed,
-    ) -> Result<(), Rejection> {
-        if handed == Handed::ToLookAt && !self.principal.is_held_to_actions(namespace) {
+    pub(crate) fn check_plan(&self, namespace: &Namespace, plan: Option<&v1::Plan>) -> Result<(), Rejection> {
+        let is_free = |row| !self.principal.is_held_to_actions(row, namespace);
+        if self.row.as_ref().is_some_and(is_free) {
             return Ok(());
         }
         let steps = plan.into_iter().flat_map(|plan| &plan.steps);
@@ -106,41 +93,33 @@ impl Caller {
     /// The namespace that a request is for.
     ///
     /// # Errors
-    /// If the name is none, or the caller has no business there.
+    /// If the name is none, or the call is not permitted there.
     pub(crate) fn namespace(&self, requested: &str) -> Result<Namespace, Rejection> {
         well_named(requested)?;
         let namespace = self.principal.namespace(requested).map_err(Rejection::Denied)?;
-        self.require_role(&namespace)?;
+        self.require_permitted(&namespace)?;
         Ok(namespace)
     }
 
-    /// Refuses a call that no role of the caller permits in the namespace. What an attempt may is decided by its execution.
-    fn require_role(&self, namespace: &Namespace) -> Result<(), Rejection> {
-        let row = self.row.filter(|_| self.attempt.is_none());
-        let denied = row.and_then(|row| self.principal.denial_within(&row, namespace));
-        denied.map_or(Ok(()), |denial| Err(Rejection::Denied(denial)))
-    }
-
-    /// True if there is no execution that it may not find, or may not have by this call.
-    fn may_ask_for_anything(&self) -> bool {
-        let is_permitted = |row: Row| self.principal.permits_everywhere(&row);
-        self.principal.sees_all() && self.row.is_none_or(is_permitted)
-    }
-
-    /// True if it may know of the execution, whose place is `None` if there is none.
-    fn sees_place(&self, execution_id: ExecutionId, place: Option<&Place>) -> bool {
-        self.principal.sees_all()
-            || place.is_some_and(|place| match self.attempt() {
-                Some(Attempt {
-                    execution_id: own, ..
-                }) => execution_id == *own || place.parent == Some(*own),
-                None => self.sees(&place.namespace),
-            })
+    /// Refuses a call that no role of the caller permits in the namespace.
+    fn require_permitted(&self, namespace: &Namespace) -> Result<(), Rejection> {
+        let judged = self.principal.check_within(self.row.as_ref(), namespace);
+        judged.map_err(Rejection::Denied)
     }
 
     /// True if the caller may know of what lies in the namespace.
     pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
         self.principal.sees(namespace)
+    }
+
+    /// True if the caller may know of the execution that lies there.
+    fn knows(&self, execution_id: ExecutionId, place: &Place) -> bool {
+        match self.attempt() {
+            Some(Attempt {
+                execution_id: own, ..
+            }) => execution_id == *own || place.parent == Some(*own),
+            None => self.sees(&place.namespace),
+        }
     }
 
     /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
@@ -217,26 +196,26 @@ impl Edge {
         Err(Rejection::Denied(denial).into())
     }
 
-    /// Refuses an execution that the caller may not know of, in the words for one that was never accepted.
+    /// Refuses an execution that the caller may not know of, in the words for one that was never accepted, and one that it may know
+    /// of and may not make this call about.
     ///
     /// An execution never changes its namespace, so what was seen once may be asked for afterwards. What was removed belongs to
-    /// nobody any more: only callers that see everything are told of it.
+    /// nobody any more: only callers that see everything, and may do this with everything, are told of it.
     ///
     /// # Errors
-    /// Not found; or as the engine and the store fail.
+    /// Not found, or not permitted; or as the engine and the store fail.
     pub(crate) async fn require_visible(
         &self,
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if caller.may_ask_for_anything() {
+        if caller.principal.sees_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
             return Ok(());
         }
-        let place = self.place_of(execution_id).await?;
-        let is_seen = caller.sees_place(execution_id, place.as_ref());
-        match place {
-            Some(place) if is_seen => Ok(caller.require_role(&place.namespace)?),
-            None if is_seen => Ok(()),
+        match self.place_of(execution_id).await? {
+            Some(place) if caller.knows(execution_id, &place) => {
+                Ok(caller.require_permitted(&place.namespace)?)
+            }
             _ => Err(Rejection::ExecutionNotFound(execution_id).into()),
         }
     }
@@ -282,7 +261,7 @@ impl Edge {
             return Ok(true);
         }
         let place = self.place_of(execution_id).await?;
-        Ok(caller.sees_place(execution_id, place.as_ref()))
+        Ok(place.is_some_and(|place| caller.knows(execution_id, &place)))
     }
 
     async fn place_of(&self, execution_id: ExecutionId) -> Result<Option<Place>, tonic::Status> {

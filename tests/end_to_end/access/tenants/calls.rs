@@ -1,8 +1,8 @@
-//! Every call about runs. Makes none.
+//! Every call about runs and executions. Makes none.
 
 use super::wire::Call;
 use super::wire::Elsewhere::{Hidden, NotFound, Refused};
-use super::wire::Use::{Other, Read, Write};
+use super::wire::Use::{Other, Payloads, Read, Write};
 use super::wire::call;
 use super::{SESSION, Things, asking, run_request};
 use escapement_wire::runs::v1;
@@ -159,7 +159,7 @@ pub(super) fn calls(things: &Things) -> Vec<Call> {
                 }
                 .encode_to_vec()
             };
-            run("ExportRun", &message, NotFound, Write)
+            run("ExportRun", &message, NotFound, Payloads)
         },
         call(
             runs,

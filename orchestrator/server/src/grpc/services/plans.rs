@@ -4,7 +4,7 @@ mod list;
 mod submit;
 mod validate;
 
-use crate::grpc::caller::{Caller, Handed};
+use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
 use crate::grpc::{Answers, Edge, execution_id};
 use crate::host::handle::Lane;
@@ -199,7 +199,7 @@ impl PlanExecutionService for Plans {
 /// Refuses a plan to look at whose namespace or actions are not the caller's.
 fn looked_at(caller: &Caller, namespace: &str, plan: Option<&v1::Plan>) -> Result<(), Rejection> {
     let namespace = caller.namespace(namespace)?;
-    caller.check_plan(&namespace, plan, Handed::ToLookAt)
+    caller.check_plan(&namespace, plan)
 }
 
 fn wait_timeout(timeout_ms: Option<i64>) -> Result<Duration, Rejection> {

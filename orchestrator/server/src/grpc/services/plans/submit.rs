@@ -4,7 +4,7 @@
 use super::Plans;
 use crate::clock;
 use crate::grpc::Edge;
-use crate::grpc::caller::{Caller, Handed};
+use crate::grpc::caller::Caller;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
@@ -113,7 +113,7 @@ impl Plans {
             .edge
             .namespace_asked(caller, &request.namespace, parent)
             .await?;
-        caller.check_plan(&asked, request.plan.as_ref(), Handed::ToRun)?;
+        caller.check_plan(&asked, request.plan.as_ref())?;
         let provenance = caller.provenance(asked, metadata);
         let room = self.edge.reserve_submission(&request)?;
         convert::add_trace(&mut request, |key| {
