@@ -28,29 +28,6 @@ fn by<T>(principal: &Arc<Principal>, message: T) -> Request<T> {
     request
 }
 
-/// A call as the gate lets it through: with who calls, and what the call needs.
-fn called<T>(principal: &Arc<Principal>, rpc: &str, message: T) -> Request<T> {
-    let path = format!("/escapement.v1.PlanExecutionService/{rpc}");
-    let row = escapement_access::row(&path).unwrap();
-    principal.permits(&path, &row).unwrap();
-    let mut request = by(principal, message);
-    request.extensions_mut().insert(row);
-    request
-}
-
-/// A holder of several grants, each of a role in some namespaces.
-fn holder_of(grants: &[(Role, &[&str])]) -> Arc<Principal> {
-    let principals = grants.iter().map(|(role, names)| {
-        let mut principal = Arc::unwrap_or_clone(submitter_of(names));
-        principal.grants[0].roles = [*role].into_iter().collect();
-        principal
-    });
-    let mut principals = principals.collect::<Vec<_>>().into_iter();
-    let mut first = principals.next().unwrap();
-    first.grants.extend(principals.flat_map(|other| other.grants));
-    Arc::new(first)
-}
-
 fn reason(status: &Status) -> String {
     status.get_details_error_info().unwrap().reason
 }
@@ -192,54 +169,4 @@ async fn a_list_shows_the_namespaces_that_its_caller_sees() {
     assert_eq!(list(None, "absent").await, [""; 0]);
     let both = submitter_of(&["agents", "default"]);
     assert_eq!(list(Some(both), "").await, ["agents", "default"]);
-}
-
-#[tokio::test]
-async fn a_role_in_one_namespace_lends_its_calls_to_no_other() {
-    let stage = Stage::start(Removal::default());
-    let plans = Plans::new(stage.edge.clone());
-    let submit = async |n, namespace| {
-        let accepted = plans.submit_plan(Request::new(submission(n, namespace))).await;
-        accepted.unwrap().into_inner().execution.unwrap().execution_id
-    };
-    let (of_billing, of_agents) = (submit(1, "billing").await, submit(2, "agents").await);
-    // One holder reads in billing, the other everywhere and without payloads; both hand in plans in agents.
-    let agents = (Role::Submitter, ["agents"].as_slice());
-    let viewer = holder_of(&[(Role::Viewer, &["billing"]), agents]);
-    let operator = holder_of(&[(Role::Operator, &[]), agents]);
-    let export = |execution_id: &String| v1::ExportExecutionRequest {
-        execution_id: execution_id.clone(),
-        ..v1::ExportExecutionRequest::default()
-    };
-    for holder in [&viewer, &operator] {
-        let read = v1::GetExecutionRequest {
-            execution_id: of_billing.clone(),
-        };
-        let read = plans.get_execution(called(holder, "GetExecution", read)).await;
-        assert!(read.is_ok(), "{read:?}");
-        let refused = called(holder, "ExportExecution", export(&of_billing));
-        let refused = plans.export_execution(refused).await.err().unwrap();
-        assert_eq!(
-            (refused.code(), reason(&refused)),
-            (Code::PermissionDenied, "NAMESPACE_NOT_PERMITTED".to_owned())
-        );
-        let permitted = called(holder, "ExportExecution", export(&of_agents));
-        assert!(plans.export_execution(permitted).await.is_ok());
-    }
-    let simulate = |namespace: &str| v1::SimulatePlanRequest {
-        plan: Some(plan_that_fails_at_once(3)),
-        namespace: namespace.to_owned(),
-        ..v1::SimulatePlanRequest::default()
-    };
-    let refused = called(&viewer, "SimulatePlan", simulate("billing"));
-    let refused = plans.simulate_plan(refused).await.unwrap_err();
-    assert_eq!(reason(&refused), "NAMESPACE_NOT_PERMITTED");
-    for (holder, namespace) in [(&viewer, "agents"), (&operator, "billing")] {
-        let permitted = called(holder, "SimulatePlan", simulate(namespace));
-        let told = plans.simulate_plan(permitted).await;
-        assert!(
-            !matches!(&told, Err(refused) if refused.code() == Code::PermissionDenied),
-            "{told:?}"
-        );
-    }
 }
