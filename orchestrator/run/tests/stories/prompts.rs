@@ -126,8 +126,16 @@ fn three_plans() -> Vec<PreviousPlan> {
     let none = PreviousPlan {
         generation: 1,
         violations: vec![
-            part("steps[0].key", "DUPLICATE_KEY", "The key is that of an earlier step too."),
-            part("steps[1].config.tool_name", "TOOL_NOT_ALLOWED", "\"rm.all\" is not among the actions."),
+            part(
+                "steps[0].key",
+                "DUPLICATE_KEY",
+                "The key is that of an earlier step too.",
+            ),
+            part(
+                "steps[1].config.tool_name",
+                "TOOL_NOT_ALLOWED",
+                "\"rm.all\" is not among the actions.",
+            ),
         ],
         ..PreviousPlan::default()
     };
