@@ -18,6 +18,7 @@ mod data;
 mod failures;
 mod firings;
 mod goals;
+mod injected;
 mod limits;
 mod lists;
 mod malformed;

@@ -340,3 +340,145 @@ async fn s87_a_revision_says_what_came_of_it_once_another_one_took_its_place_or_
     assert_eq!(result_of(&world, &run_id, 2).await, second);
     world.close().await;
 }
+
+#[tokio::test]
+async fn s21_what_is_independent_of_a_failure_ends_before_the_run_is_planned_anew() {
+    let world = World::start().await;
+    let broken = json!({ "fail": "BROKEN", "fatal": true });
+    let after = |key: &str, on: &str| {
+        let step = call(key, "script.pure", json!({}));
+        with(step, json!({ "depends_on": [on] }))
+    };
+    let fails = plan(json!([
+        call("a", "script.world", broken),
+        after("b", "a"),
+        after("c", "b"),
+        call("d", "script.pure", json!({ "gate": "slow" })),
+    ]));
+    let works = plan(json!([call("e", "script.pure", json!({}))]));
+    let request = goal(json!([fails, works]), json!({ "preset": "execution" }));
+    let run_id = world.create(request).await;
+    world.step_in(&run_id, "d", "running").await;
+    let steps = world.steps(&run_id).await;
+    assert_eq!(steps["a"]["error"]["code"], "BROKEN");
+    for skipped in ["b", "c"] {
+        assert_eq!(
+            (&steps[skipped]["state"], &steps[skipped]["reason"]),
+            (&json!("skipped"), &json!("dependency_failed")),
+            "{steps:#?}"
+        );
+    }
+    assert_eq!(asked(&world, &run_id).len(), 1, "what is in flight ends first");
+
+    world.shared.open("slow");
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    let called = world.called(&run_id);
+    assert_eq!(
+        called
+            .iter()
+            .filter(|key| !key.starts_with('$'))
+            .collect::<Vec<_>>(),
+        ["a", "d", "e"]
+    );
+    let first = result_of(&world, &run_id, 1).await;
+    assert_eq!(
+        (&first["success"], &first["can_replan"], &first["failed_tools"]),
+        (&json!(false), &json!(true), &json!(["a"])),
+        "{first:#}"
+    );
+    let states = first["tool_results"].as_array().unwrap();
+    let states: Vec<_> = states.iter().map(|tool| &tool["state"]).collect();
+    assert_eq!(states, ["failed", "skipped", "skipped", "success"]);
+    let again = &asked(&world, &run_id)[1];
+    assert_eq!(again["disabled_actions"], json!(["script.world"]));
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s28_a_planner_that_answers_no_plan_is_told_each_path_and_nothing_runs() {
+    let world = World::start().await;
+    let on = |key: &str, more: Value| with(call(key, "script.pure", json!({})), more);
+    let cases = [
+        (
+            json!([on("a", json!({ "depends_on": ["a"] }))]),
+            "CYCLIC_DEPENDENCY",
+        ),
+        (
+            json!([
+                on("a", json!({ "depends_on": ["b"] })),
+                on("b", json!({ "depends_on": ["a"] }))
+            ]),
+            "CYCLIC_DEPENDENCY",
+        ),
+        (
+            json!([
+                on("a", json!({ "depends_on": ["c"] })),
+                on("b", json!({ "depends_on": ["a"] })),
+                on("c", json!({ "depends_on": ["b"] }))
+            ]),
+            "CYCLIC_DEPENDENCY",
+        ),
+        (
+            json!([on("a", json!({ "depends_on": ["nobody"] }))]),
+            "UNKNOWN_REFERENCE",
+        ),
+        (
+            json!([on("a", json!({})), on("b", json!({ "on_success": "a" }))]),
+            "BACKWARD_JUMP",
+        ),
+        (json!([on("a", json!({})), on("a", json!({}))]), "DUPLICATE_KEY"),
+    ];
+    for (steps, code) in cases {
+        let none = plan(steps);
+        let plans = json!([none, { "answer": { "content": "no plan" } }]);
+        let request = goal(plans, json!({ "limits": { "max_generations": 2 } }));
+        let run_id = world.create(request).await;
+        let run = world.ended(&run_id).await;
+        assert_eq!(
+            (&run["state"], &run["error_type"]),
+            (&json!("failed"), &json!("PLANNING_ERROR")),
+            "{run:#}"
+        );
+        let called = world.called(&run_id);
+        assert!(called.iter().all(|key| key == "$planner"), "{called:?}");
+        let asked = asked(&world, &run_id);
+        assert_eq!(asked.len(), 2);
+        let told = asked[1]["previous"][0]["violations"].as_array().unwrap();
+        let is_told = told
+            .iter()
+            .any(|part| part["code"] == code && part["path"].as_str().unwrap().starts_with("steps["));
+        assert!(is_told, "{code}: {told:#?}");
+    }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s92_one_plan_is_found_in_whatever_a_planner_writes_around_it() {
+    let world = World::start().await;
+    let works = document(json!([call("a", "script.pure", json!({}))])).to_string();
+    let unknown = with(document(json!([])), json!({ "autonomy_level": 4 })).to_string();
+    let fenced = format!("Here it is:\n```json\n{works}\n```\nGood luck.");
+    let twice = format!("{works} or {works}");
+    let cases = [
+        (works.as_str(), None),
+        (fenced.as_str(), None),
+        (twice.as_str(), Some("TWO_OBJECTS")),
+        (unknown.as_str(), Some("UNKNOWN_FIELD")),
+        ("{\"schema\": \"escapement.plan/1\", ", Some("BROKEN_JSON")),
+        ("I cannot.", Some("NO_OBJECT")),
+    ];
+    for (content, refused) in cases {
+        let plans = json!([{ "answer": { "content": content } }, { "answer": { "content": works } }]);
+        let run_id = world.create(goal(plans, json!({}))).await;
+        let run = world.ended(&run_id).await;
+        assert_eq!(run["state"], "completed", "{content}: {run:#}");
+        let asked = asked(&world, &run_id);
+        assert_eq!(asked[0]["goal"], "Weigh the bears");
+        assert_eq!(asked.len(), 1 + usize::from(refused.is_some()), "{content}");
+        if let Some(code) = refused {
+            let told = &asked[1]["previous"][0]["violations"][0];
+            assert_eq!(told["code"], code, "{content}: {told}");
+        }
+    }
+    world.close().await;
+}
