@@ -137,20 +137,22 @@ impl Files for FileSystem {
 
     fn lock(&self, path: &Path) -> io::Result<Option<Lock>> {
         let file = open_private(OpenOptions::new().write(true).create(true).truncate(false), path)?;
-        if !is_locked(file.try_lock())? {
+        let Some(file) = Locked::by_trying(file)? else {
             return Ok(None);
-        }
+        };
         // People delete the file because they take it for a leftover; the directory is there as long as the store.
         let directory = File::open(path.parent().unwrap_or(path))?;
-        // Not every file system locks directories.
-        if !is_locked(directory.try_lock()).unwrap_or(true) {
-            return Ok(None);
-        }
+        let directory = match Locked::by_trying(directory) {
+            Ok(None) => return Ok(None),
+            Ok(locked) => locked,
+            // Not every file system locks directories.
+            Err(_) => None,
+        };
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         // A pid has at most seven digits; every process writes as many bytes.
         let holder = format!("process {:<7} on host {}\n", std::process::id(), host.trim());
-        file.set_len(0)?;
-        file.write_all_at(holder.as_bytes(), 0)?;
+        file.0.set_len(0)?;
+        file.0.write_all_at(holder.as_bytes(), 0)?;
         Ok(Some(Arc::new((file, directory))))
     }
 
@@ -299,11 +301,26 @@ fn belongs_to_a_store(name: &str) -> bool {
     is_one_of(&EXECUTIONS) || is_one_of(&RUNS) || [LOCK_FILE, "lost+found"].contains(&name)
 }
 
-fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
-    match tried {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
+/// A locked file. The lock is let go by name and not by the close alone: between its fork and its exec, a child of this process
+/// has the descriptor as well, and would keep the lock for that long.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Locked {
+    /// `None` if another handle has the lock.
+    fn by_trying(file: File) -> io::Result<Option<Self>> {
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // If it fails, the close lets go.
+        let _unlocked = self.0.unlock();
     }
 }
 
@@ -341,5 +358,25 @@ fn never_closed(path: &Path) -> io::Result<Arc<File>> {
     match handles.entry((metadata.dev(), metadata.ino())) {
         Entry::Occupied(handle) => Ok(Arc::clone(handle.get())),
         Entry::Vacant(place) => Ok(Arc::clone(place.insert(Arc::new(File::open(path)?)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A descriptor of the same open file is what a child has that is forked and not yet another program.
+    #[test]
+    fn a_lock_is_let_go_although_a_child_has_its_descriptor_too() {
+        let path = std::env::temp_dir().join(format!("escapement-lock-{}", std::process::id()));
+        let open = || File::create(&path).unwrap();
+        let file = open();
+        let of_child = file.try_clone().unwrap();
+        let locked = Locked::by_trying(file).unwrap().unwrap();
+        assert!(Locked::by_trying(open()).unwrap().is_none(), "it is locked");
+        drop(locked);
+        let again = Locked::by_trying(open()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(again.is_some(), "the lock is free while {of_child:?} is open");
     }
 }
