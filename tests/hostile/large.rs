@@ -14,6 +14,7 @@ use escapement_wire::worker::v1::session_response::Message as Answer;
 use escapement_wire::worker::v1::{
     Assignment, AttemptAcks, AttemptOutcome, Failure, Heartbeat, Outcomes, Success,
 };
+use prost::Message as _;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
@@ -70,21 +71,28 @@ async fn work(mut session: RawSession) {
             ..AttemptAcks::default()
         };
         session.send(Message::AttemptAcks(acks)).await.unwrap();
-        let n_together = if assigned.items[0].action == PLAIN {
-            1_024
-        } else {
-            TOGETHER
-        };
-        let n_together = if assigned.items[0].action == LARGE {
-            1
-        } else {
-            n_together
-        };
-        for some in assigned.items.chunks(n_together) {
-            let items = some.iter().map(outcome_of).collect();
-            session.send(Message::Outcomes(Outcomes { items })).await.unwrap();
+        for outcomes in messages_of(assigned.items.iter().map(outcome_of)) {
+            session.send(Message::Outcomes(outcomes)).await.unwrap();
         }
     }
+}
+
+/// As few messages as hold these outcomes: one assignment may bring steps of all sizes, and a message that is too large ends the
+/// session.
+fn messages_of(outcomes: impl Iterator<Item = AttemptOutcome>) -> Vec<Outcomes> {
+    let (mut messages, mut room) = (Vec::<Outcomes>::new(), 0);
+    for outcome in outcomes {
+        let bytes = outcome.encoded_len() + ITEM_BYTES;
+        match messages.last_mut() {
+            Some(last) if bytes <= room => last.items.push(outcome),
+            _ => {
+                room = TOGETHER_BYTES;
+                messages.push(Outcomes { items: vec![outcome] });
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    messages
 }
 
 fn outcome_of(assignment: &Assignment) -> AttemptOutcome {
@@ -188,7 +196,28 @@ pub(crate) async fn large_record(den: &Den) -> String {
 }
 
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Failures that fit one message.
-const TOGETHER: usize = 150;
+/// Of outcomes in one message; what is around them has room in the rest.
+const TOGETHER_BYTES: usize = limits::SESSION_MESSAGE_BYTES_MAX - 1_024;
+/// Around each outcome: its tag and its length.
+const ITEM_BYTES: usize = 6;
 /// References of a step to earlier ones: 38 bytes each.
 const REFERENCES: usize = 100;
+
+/// A list that begins with a small step may hold large ones: together they are more than a message may have.
+#[test]
+fn outcomes_of_all_sizes_together_fit_their_messages() {
+    let assignment = |action: &&str| Assignment {
+        action: (*action).to_owned(),
+        ..Assignment::default()
+    };
+    let actions = [&[PLAIN][..], &[LARGE; 10], &[FAILS; 500], &[PLAIN; 500]].concat();
+    let messages = messages_of(actions.iter().map(|action| outcome_of(&assignment(action))));
+    assert_eq!(
+        messages.iter().map(|message| message.items.len()).sum::<usize>(),
+        actions.len()
+    );
+    for message in &messages {
+        let bytes = message.encoded_len();
+        assert!(bytes + 64 <= limits::SESSION_MESSAGE_BYTES_MAX, "{bytes}");
+    }
+}
