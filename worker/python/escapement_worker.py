@@ -166,6 +166,8 @@ class Session:
                     await asyncio.wait([reader], timeout=TICK)
                 if reader.done():
                     reader.result()  # raises what has ended it
+                    if self.state != "leaving":
+                        raise Drop("the orchestrator has ended the stream without a word")
             finally:
                 self.state = "down"
                 reader.cancel()

@@ -79,6 +79,21 @@ impl Play {
         Ok((session, hello))
     }
 
+    /// Waits whether the process of this `Hello` calls again, and gives its new `Hello`, or what it did in place of one.
+    /// Another process may come as well: one of another test, which still dials the port that was its orchestrator's.
+    pub(crate) async fn back_within(&mut self, limit: Duration, before: &Hello) -> Option<String> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let session = self.stage.stream(left).await.ok()?;
+            let hello = session.expect("`Hello` within 5 s", HELLO_LIMIT, |log| log.hello().cloned());
+            match hello.await {
+                Ok(hello) if hello.instance_id != before.instance_id => {}
+                came => return Some(format!("{came:?}")),
+            }
+        }
+    }
+
     /// The next stream, welcomed; whatever the worker still has shall go on.
     pub(crate) async fn welcomed(&mut self) -> Result<Session, Fault> {
         let (session, hello) = self.greeted().await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use escapement_tests::{Fault, wait_for};
+use escapement_wire::worker::v1::attempt_verdict::Verdict;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_response::Message as ToWorker;
@@ -332,14 +333,22 @@ async fn the_worker_returns_after_errors_that_pass(scene: Scene) -> Result<(), F
 }
 
 async fn a_superseded_worker_stays_away(scene: Scene) -> Result<(), Fault> {
-    let (mut play, session) = Play::begin(&scene).await?;
+    let mut play = Play::start(&scene).await?;
+    let (session, hello) = play.greeted().await?;
+    session.send(ToWorker::Welcome(play.welcome_for(&hello, Verdict::Keep)));
     pass(Duration::from_millis(300)).await;
     session.send(error(Code::Superseded.into(), Duration::ZERO));
     session.finish(0);
-    let came = play.stage.stream(Duration::from_secs(6)).await.is_ok();
-    demand(!came, || {
-        "expected no session after superseded, one came".to_owned()
-    })
+    match play.back_within(Duration::from_secs(6), &hello).await {
+        None => Ok(()),
+        Some(came) => {
+            let first = session.log().end.clone();
+            Err(
+                format!("expected no session after superseded, one came: {came}; the first: {first:?}")
+                    .into(),
+            )
+        }
+    }
 }
 
 async fn a_hopeless_worker_does_not_hammer(scene: Scene) -> Result<(), Fault> {
