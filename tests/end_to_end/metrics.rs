@@ -4,6 +4,7 @@ use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request
 use crate::world::{LIMIT, World};
 
 use escapement_tests::{Binaries, ScriptedWorker, checkout, tool, wait_for};
+use escapement_wire::v1::ListExecutionsRequest;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use rustix::process::Signal;
@@ -13,9 +14,11 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tonic::Code;
+use tonic::client::Grpc;
 
 /// Where an orchestrator serves its figures, as its log says.
-async fn address(world: &World) -> String {
+pub(crate) async fn address(world: &World) -> String {
     let log = world.directory.join("orchestrator.stderr");
     let told = async || {
         let log = std::fs::read_to_string(&log).ok()?;
@@ -49,7 +52,7 @@ fn health(address: &str) -> Option<i32> {
 }
 
 /// The samples of a scrape by name and labels, as they are written.
-async fn scrape(address: &str) -> BTreeMap<String, f64> {
+pub(crate) async fn scrape(address: &str) -> BTreeMap<String, f64> {
     let (status, text) = get(address, "/metrics", "text/plain").await.unwrap();
     assert_eq!(status, 200);
     let samples = text.lines().filter(|line| !line.starts_with('#'));
@@ -204,6 +207,21 @@ async fn a_scrape_tells_what_happened() {
         (r#"escapement_worker_sessions{state="draining"}"#, 0.0),
         ("escapement_workers_lost_total", 0.0),
         ("escapement_stuck_handlers", 0.0),
+        ("escapement_store_full", 0.0),
+        (r#"escapement_late_outcomes_total{answer="stale"}"#, 0.0),
+        (
+            r#"escapement_rpc_requests_total{method="escapement.v1.PlanExecutionService/ExecutePlan",code="OK"}"#,
+            7.0,
+        ),
+        (
+            r#"escapement_rpc_duration_seconds_count{method="escapement.v1.PlanExecutionService/ExecutePlan"}"#,
+            7.0,
+        ),
+        (r#"escapement_rpc_open{kind="executes"}"#, 0.0),
+        (r#"escapement_rpc_open{kind="sessions"}"#, 1.0),
+        (r#"escapement_connections{transport="tls"}"#, 0.0),
+        (r#"escapement_handshake_failures_total{reason="handshake"}"#, 0.0),
+        ("escapement_tls_certificate_expiry_timestamp_seconds", 0.0),
     ];
     for (name, value) in expected {
         assert_eq!(samples.get(name), Some(&value), "{name} in {samples:#?}");
@@ -212,6 +230,16 @@ async fn a_scrape_tells_what_happened() {
     assert!(writes >= 14.0, "an accept and a settlement each, {writes}");
     assert!(samples["escapement_store_commits_total"] <= writes);
     assert!(samples[r#"escapement_store_file_bytes{file="database"}"#] > 0.0);
+    assert_eq!(
+        samples["escapement_store_commit_seconds_count"],
+        samples["escapement_store_commits_total"]
+    );
+    assert!(samples["escapement_store_free_bytes"] > 0.0);
+    assert!(
+        samples["escapement_engine_turn_seconds_count"] >= 7.0,
+        "a plan is more than a turn"
+    );
+    assert!(samples[r#"escapement_connections{transport="plaintext"}"#] >= 1.0);
     let resident = samples["process_resident_memory_bytes"];
     assert!((1e6..1e9).contains(&resident), "{resident} bytes");
 
@@ -224,6 +252,47 @@ async fn a_scrape_tells_what_happened() {
     if let Some(names) = read_by_python(&open) {
         assert_eq!(names, on_the_page());
     }
+}
+
+/// What a counter says, as soon as it says that.
+pub(crate) async fn counts(address: &str, name: &str, value: f64) {
+    let counted = async || (scrape(address).await.get(name) == Some(&value)).then_some(());
+    if wait_for(name, LIMIT, counted).await.is_err() {
+        panic!("{name} is not {value}: {:#?}", scrape(address).await);
+    }
+}
+
+#[tokio::test]
+async fn every_call_is_counted_by_how_it_ended() {
+    let world = World::start_with(|settings| settings.flag("--metrics-listen", "127.0.0.1:0")).await;
+    let address = address(&world).await;
+    let method = |name: &str, code: &str| {
+        format!(
+            r#"escapement_rpc_requests_total{{method="escapement.v1.PlanExecutionService/{name}",code="{code}"}}"#
+        )
+    };
+    // Nobody offers the action, so the call stays open until its caller leaves.
+    let waiting = world.executing(request(plan([step(0, WORK)])));
+    counts(&address, r#"escapement_rpc_open{kind="executes"}"#, 1.0).await;
+    waiting.abort();
+    counts(&address, r#"escapement_rpc_open{kind="executes"}"#, 0.0).await;
+    counts(&address, &method("ExecutePlan", "CANCELLED"), 1.0).await;
+
+    let refused = world.try_execute(request(plan([]))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    counts(&address, &method("ExecutePlan", "INVALID_ARGUMENT"), 1.0).await;
+
+    // Paths that are no calls share a label, as many as there are.
+    for number in 0..100 {
+        let mut client = Grpc::new(world.orchestrator.channel());
+        client.ready().await.unwrap();
+        let path = format!("/chosen/by-a-client-{number}").parse().unwrap();
+        let codec = tonic_prost::ProstCodec::<ListExecutionsRequest, ListExecutionsRequest>::default();
+        let answer = client.unary(tonic::Request::new(ListExecutionsRequest::default()), path, codec);
+        assert_eq!(answer.await.unwrap_err().code(), Code::Unimplemented);
+    }
+    let other = r#"escapement_rpc_requests_total{method="_other",code="UNIMPLEMENTED"}"#;
+    counts(&address, other, 100.0).await;
 }
 
 #[tokio::test]

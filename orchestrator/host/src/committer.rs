@@ -25,6 +25,11 @@ impl<S: Store> Committer<S> {
         }
     }
 
+    /// False after a commit that failed and may be tried again, until one goes through.
+    pub fn takes_writes(&self) -> bool {
+        !self.is_refusing
+    }
+
     /// The store, for what is no write of the engine.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store

@@ -121,6 +121,42 @@ const FILE: Label = Label {
     name: "file",
     values_max: 2,
 };
+const METHOD: Label = Label {
+    name: "method",
+    values_max: 128,
+};
+const RPC_CODE: Label = Label {
+    name: "code",
+    values_max: 17,
+};
+const KIND: Label = Label {
+    name: "kind",
+    values_max: 11,
+};
+const TRANSPORT: Label = Label {
+    name: "transport",
+    values_max: 3,
+};
+const REASON: Label = Label {
+    name: "reason",
+    values_max: 8,
+};
+const WHAT: Label = Label {
+    name: "what",
+    values_max: 4,
+};
+const LANE: Label = Label {
+    name: "lane",
+    values_max: 6,
+};
+const ANSWER: Label = Label {
+    name: "answer",
+    values_max: 5,
+};
+const SIGNAL: Label = Label {
+    name: "signal",
+    values_max: 3,
+};
 const VERSION: Label = Label {
     name: "version",
     values_max: 1,
@@ -166,6 +202,12 @@ catalogue! {
         "Workers that are gone for good with attempts that they had.";
     STUCK_HANDLERS = "escapement_stuck_handlers", Gauge, [],
         "Attempts that were told to stop 10 s ago or more, and that their workers still have.";
+    LATE_OUTCOMES = "escapement_late_outcomes_total", Counter, [ANSWER],
+        "Outcomes of workers that were not taken: duplicate, stale, already_ended, unknown, invalid.";
+    ENGINE_TURN = "escapement_engine_turn_seconds", Histogram, [],
+        "Batches of inputs that the engine handled, with what they led to.";
+    ENGINE_LANE_DEPTH = "escapement_engine_lane_depth", Gauge, [LANE],
+        "Messages that wait for the engine: control, workers, writes, reads, long_reads, open.";
     STORE_COMMIT = "escapement_store_commit_seconds", Histogram, [],
         "Commits of the store, written and synced.";
     STORE_COMMITS = "escapement_store_commits_total", Counter, [],
@@ -174,6 +216,32 @@ catalogue! {
         "Writes that these commits held.";
     STORE_FILE_BYTES = "escapement_store_file_bytes", Gauge, [FILE],
         "Size of the store: database, log.";
+    STORE_FREE_BYTES = "escapement_store_free_bytes", Gauge, [],
+        "Bytes of the store's file system that the process may still write.";
+    STORE_FULL = "escapement_store_full", Gauge, [],
+        "1 from a commit that was refused, because the disk is full or the store is busy, until one goes through; else 0.";
+    RPC_REQUESTS = "escapement_rpc_requests_total", Counter, [METHOD, RPC_CODE],
+        "Calls that are over, by their status. Calls whose callers are gone are CANCELLED, paths that are no calls _other.";
+    RPC_DURATION = "escapement_rpc_duration_seconds", Histogram, [METHOD],
+        "Calls with one answer, from their head to the end of the answer.";
+    RPC_OPEN = "escapement_rpc_open", Gauge, [KIND],
+        "Calls under way, by the kind that bounds them.";
+    CONNECTIONS = "escapement_connections", Gauge, [TRANSPORT],
+        "Connections that speak HTTP/2: plaintext, tls, mtls.";
+    CONNECTIONS_REFUSED = "escapement_connections_refused_total", Counter, [REASON],
+        "Connections that were closed as soon as they came: too_many, broken.";
+    HANDSHAKE = "escapement_handshake_seconds", Histogram, [],
+        "TLS handshakes that succeeded.";
+    HANDSHAKE_FAILURES = "escapement_handshake_failures_total", Counter, [REASON],
+        "Connections that did not come to HTTP/2: tls_on_plaintext, plaintext_on_tls, too_slow, too_many, handshake, no_alpn.";
+    AUTH_FAILURES = "escapement_auth_failures_total", Counter, [REASON],
+        "Calls with credentials that are missing, invalid or expired, by the reason of the refusal.";
+    RELOADS = "escapement_reloads_total", Counter, [WHAT, OUTCOME],
+        "Looks at files that had changed: replaced, or refused, which leaves in force what was.";
+    TLS_CERTIFICATE_EXPIRY = "escapement_tls_certificate_expiry_timestamp_seconds", Gauge, [],
+        "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
+    TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
+        "Executions that were to be exported as traces and were not.";
     BUILD_INFO = "escapement_build_info", Gauge, [VERSION],
         "1, with the version of the program.";
     PROCESS_CPU = "process_cpu_seconds_total", Counter, [],

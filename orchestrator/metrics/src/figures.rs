@@ -1,10 +1,11 @@
 //! What counts: the ways in. Shows nothing.
 
 use crate::catalogue;
+use crate::connections;
 use crate::families::{Families, signed};
 use crate::label::Names;
 use escapement_codec::provenance::Provenance;
-use escapement_engine::{Census, StoreWrite};
+use escapement_engine::{AckVerdict, Census, StoreWrite, ToWorker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,6 +26,7 @@ impl Metrics {
     /// Figures that begin at 0. `actions_max` actions have labels of their own, those that come first.
     pub fn new(actions_max: usize, version: &'static str) -> Self {
         let families = Families::new();
+        connections::begin_at_zero(&families);
         families
             .build_info
             .get_or_create(&catalogue::BUILD_INFO.with([version]))
@@ -65,6 +67,40 @@ impl Metrics {
         families.executions_queued.set(signed(census.queued));
         families.executions_running.set(signed(census.running));
         families.executions_parked.set(signed(census.parked));
+    }
+
+    /// Counts a turn of the engine: a batch of inputs, with what it led to.
+    pub fn turned(&self, took: Duration) {
+        self.0.families.engine_turn.observe(took.as_secs_f64());
+    }
+
+    /// Counts outcomes that were not taken, of what a worker is told.
+    pub fn told(&self, message: &ToWorker) {
+        let late_outcomes = |answer, n: u64| {
+            let late = catalogue::LATE_OUTCOMES.with([answer]);
+            self.0.families.late_outcomes.get_or_create(&late).inc_by(n);
+        };
+        if let ToWorker::UnknownOutcomes(tokens) = message {
+            late_outcomes("unknown", tokens.len() as u64);
+        }
+        let ToWorker::OutcomeAcks(acks) = message else {
+            return;
+        };
+        for (_, verdict) in acks {
+            match verdict {
+                AckVerdict::Accepted => {}
+                AckVerdict::Duplicate => late_outcomes("duplicate", 1),
+                AckVerdict::Stale => late_outcomes("stale", 1),
+                AckVerdict::AlreadyEnded => late_outcomes("already_ended", 1),
+                AckVerdict::Unknown => late_outcomes("unknown", 1),
+                AckVerdict::Invalid => late_outcomes("invalid", 1),
+            }
+        }
+    }
+
+    /// Says whether the store takes writes, as its last commit found.
+    pub fn store_takes_writes(&self, takes_writes: bool) {
+        self.0.families.store_full.set((!takes_writes).into());
     }
 
     /// Counts a commit of the store, with the writes that it held and the time that it took.

@@ -18,6 +18,14 @@ pub struct Look {
     pub actions: Vec<ActionView>,
     /// Bytes of the store's database, and of its log.
     pub store_file_bytes: [u64; 2],
+    /// Bytes that may still be written beside them; `None` if nobody knows.
+    pub store_free_bytes: Option<u64>,
+    /// Messages that wait for the engine, by the name of their lane.
+    pub lanes: Vec<(&'static str, usize)>,
+    /// Executions that were to be exported as traces and were not, since the start.
+    pub traces_dropped: u64,
+    /// When the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
+    pub certificate_end_seconds: Option<u64>,
 }
 
 /// Where looks come from.
@@ -46,6 +54,23 @@ impl Metrics {
             "log",
             log,
         );
+        if let Some(free) = look.store_free_bytes {
+            families.store_free_bytes.set(signed(free));
+        }
+        for (lane, depth) in &look.lanes {
+            set(
+                &families.engine_lane_depth,
+                &catalogue::ENGINE_LANE_DEPTH,
+                lane,
+                *depth,
+            );
+        }
+        let end = look.certificate_end_seconds.unwrap_or_default();
+        families.tls_certificate_expiry.set(signed(end));
+        let dropped = catalogue::TELEMETRY_DROPPED.with(["traces"]);
+        let dropped = families.telemetry_dropped.get_or_create(&dropped);
+        // One scrape at a time comes here.
+        dropped.inc_by(look.traces_dropped.saturating_sub(dropped.get()));
         self.show_workers(&look.workers);
         self.show_actions(&look.actions);
     }

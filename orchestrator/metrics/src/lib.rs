@@ -5,6 +5,7 @@
 //! Labels are bounded: what is beyond a bound is counted under `_other`. Ids, names of plans, users and workers are never labels.
 
 mod catalogue;
+mod connections;
 mod families;
 mod figures;
 mod gauges;

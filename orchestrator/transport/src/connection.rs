@@ -19,6 +19,7 @@ use crate::peer::Peer;
 use crate::refusal::{Refusal, of_denial};
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
+use crate::tally::{Carrier, FollowedCall, Tally};
 use crate::tls::Lease;
 use bytes::Bytes;
 use escapement_access::{Denial, PrincipalKind};
@@ -69,6 +70,7 @@ struct Shared {
 pub(crate) struct Accepted<S> {
     pub(crate) stream: S,
     pub(crate) peer: Peer,
+    pub(crate) carrier: Carrier,
     /// How long its certificate is believed.
     pub(crate) lease: Option<Lease>,
     /// When it must have said that it speaks HTTP/2.
@@ -82,8 +84,10 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
+    tally: Tally,
     closing: watch::Receiver<bool>,
 ) {
+    let _followed = tally.connection(accepted.carrier);
     let shared = Arc::new(Shared {
         access: Arc::new(rules.of_connection(accepted.peer)),
         open_requests: AtomicUsize::new(0),
@@ -95,6 +99,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         routes,
         gate,
         callers,
+        tally,
         shared: Arc::clone(&shared),
     };
     let stream = FairStream::new(accepted.stream);
@@ -196,6 +201,7 @@ struct ConnectionService {
     routes: Routes,
     gate: Gate,
     callers: CallerThreads,
+    tally: Tally,
     shared: Arc<Shared>,
 }
 
@@ -205,17 +211,22 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
+        let class = class_of(request.uri().path());
+        let mut followed = self.tally.call(request.uri().path(), class);
         // First of all: nothing of the process is for who may not make this call.
         let principal = match self.shared.access.judge(&mut request, &self.shared.abort) {
             Ok(principal) => principal,
-            Err(denial) => return Box::pin(ready(Ok(refused(of_denial(&denial))))),
+            Err(denial) => {
+                followed.iter().for_each(|call| call.denied(&denial));
+                return Box::pin(ready(Ok(refused(of_denial(&denial), followed))));
+            }
         };
-        let class = class_of(request.uri().path());
         let (place, incomplete) = match self.gate.enter(class) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.
-            Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into())))),
+            Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into(), followed)))),
         };
+        followed.iter_mut().for_each(FollowedCall::let_in);
         let mut end = (principal.kind != PrincipalKind::Anonymous)
             .then(|| CredentialsEnd::new(&self.shared.access, &principal));
         if let Some(end) = end.take_if(|_| class == CallClass::Sessions) {
@@ -261,15 +272,17 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 Some(end) => tokio::select! {
                     biased;
                     answer = answered => answer?,
-                    () = end.come() => return Ok(refused(of_denial(&Denial::CredentialsExpired))),
+                    () = end.come() => return Ok(refused(of_denial(&Denial::CredentialsExpired), followed)),
                 },
             };
             let end = end.filter(|_| class.streams());
+            followed.iter_mut().for_each(|call| call.read(answer.headers()));
             let room = answer.extensions_mut().remove::<ResponsePermit>();
             Ok(answer.map(|body| CountedBody {
                 body,
                 rest: Bytes::new(),
                 end: end.map(|end| Box::pin(async move { end.come().await }) as End),
+                followed,
                 _open: Some(open),
                 _room: room.map(|room| room.until_taken(Some(abort))),
             }))
@@ -292,12 +305,14 @@ async fn served_by(
     }
 }
 
-fn refused(status: Status) -> hyper::Response<CountedBody> {
+fn refused(status: Status, mut followed: Option<FollowedCall>) -> hyper::Response<CountedBody> {
     let answer = status.into_http::<Body>();
+    followed.iter_mut().for_each(|call| call.read(answer.headers()));
     answer.map(|body| CountedBody {
         body,
         rest: Bytes::new(),
         end: None,
+        followed,
         _open: None,
         _room: None,
     })
@@ -330,6 +345,8 @@ struct CountedBody {
     rest: Bytes,
     /// Comes when the credentials of a stream end; `None` for any other answer.
     end: Option<End>,
+    /// `None` if nobody counts.
+    followed: Option<FollowedCall>,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
     /// For a large answer.
@@ -354,13 +371,19 @@ impl http_body::Body for CountedBody {
             (self.body, self.rest) = (Body::empty(), Bytes::new());
             let mut trailers = HeaderMap::new();
             of_denial(&Denial::CredentialsExpired).add_header(&mut trailers)?;
+            self.followed.iter_mut().for_each(|call| call.read(&trailers));
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
         if self.rest.is_empty() {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => self.rest = data,
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                    Err(frame) => {
+                        if let (Some(call), Some(trailers)) = (&mut self.followed, frame.trailers_ref()) {
+                            call.read(trailers);
+                        }
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
                 },
                 other => return other,
             }

@@ -32,6 +32,7 @@ mod fair_stream;
 mod guarded;
 mod limits;
 mod peer;
+mod tally;
 mod wall_clock;
 mod write_through;
 
@@ -43,3 +44,4 @@ pub use credentials_end::CredentialsEnd;
 pub use listen::Connections;
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;
+pub use tally::{Answered, Carrier, Happened, Tally};

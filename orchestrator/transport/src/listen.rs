@@ -6,6 +6,7 @@ use crate::call_limits::Gate;
 use crate::connection::{self, Accepted, CallerThreads};
 use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT, PREFACE_TIMEOUT};
 use crate::peer::Peer;
+use crate::tally::{Carrier, Happened, Tally};
 use crate::tls::{Failed, Failures, Handshakes, TlsServer};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,16 +29,18 @@ pub struct Connections {
     handshakes: Option<Handshakes>,
     failures: Arc<Failures>,
     rules: AccessRules,
+    tally: Tally,
 }
 
 impl Connections {
     /// Room for `max` connections, whose callers are judged by the rules. With `tls` each begins with a handshake by what the
-    /// files hold then; without, none is encrypted.
+    /// files hold then; without, none is encrypted. `tally` is told of all of them and of their calls.
     pub fn new(
         max: u32,
         callers: CallerThreads,
         tls: Option<watch::Receiver<Arc<TlsServer>>>,
         rules: AccessRules,
+        tally: Tally,
     ) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
@@ -47,6 +50,7 @@ impl Connections {
             handshakes: tls.map(Handshakes::new),
             failures: Arc::default(),
             rules,
+            tally,
         }
     }
 
@@ -82,10 +86,12 @@ impl Connections {
 
     fn start(&self, stream: TcpStream, address: SocketAddr, routes: Routes, closing: watch::Receiver<bool>) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            self.tally.tell(Happened::ConnectionRefused("too_many"));
             debug!("too many connections; one closed");
             return;
         };
         if let Err(error) = stream.set_nodelay(true) {
+            self.tally.tell(Happened::ConnectionRefused("broken"));
             debug!(%error, "connection closed before it began");
             return;
         }
@@ -94,21 +100,24 @@ impl Connections {
         let opening = Opening {
             deadline: Instant::now() + PREFACE_TIMEOUT,
             handshakes: self.handshakes.clone(),
+            tally: self.tally.clone(),
         };
+        let tally = self.tally.clone();
         let failures = Arc::clone(&self.failures);
         tokio::spawn(async move {
             let _permit = permit;
             let opened = opening.open(stream, address, closing.clone()).await;
             match opened {
                 Ok(Opened::Plaintext(accepted)) => {
-                    connection::serve(accepted, &rules, routes, gate, callers, closing).await;
+                    connection::serve(accepted, &rules, routes, gate, callers, tally, closing).await;
                 }
                 Ok(Opened::Secured(accepted)) => {
-                    connection::serve(*accepted, &rules, routes, gate, callers, closing).await;
+                    connection::serve(*accepted, &rules, routes, gate, callers, tally, closing).await;
                 }
                 Ok(Opened::Gone) => debug!("connection without a word closed"),
                 Err((why, detail)) => {
                     debug!(?why, detail, %address, "connection closed before it spoke HTTP/2");
+                    tally.tell(Happened::HandshakeFailed(why.as_str()));
                     failures.count(why, &detail, Instant::now());
                 }
             }
@@ -121,6 +130,7 @@ impl Connections {
 struct Opening {
     deadline: Instant,
     handshakes: Option<Handshakes>,
+    tally: Tally,
 }
 
 /// What a connection has come to.
@@ -159,21 +169,29 @@ impl Opening {
                     address,
                     certificate: None,
                 },
+                carrier: Carrier::Plaintext,
                 lease: None,
                 deadline,
             })),
             (Some(handshakes), true) => {
+                let began = Instant::now();
                 // Biased: as above.
                 let secured = tokio::select! {
                     biased;
                     secured = handshakes.shake(stream, deadline) => secured?,
                     _ = closing.wait_for(|closing| *closing) => return Ok(Opened::Gone),
                 };
+                self.tally.tell(Happened::HandshakeMade(began.elapsed()));
+                let has_certificate = secured.identity.is_some();
                 Ok(Opened::Secured(Box::new(Accepted {
                     stream: secured.stream,
                     peer: Peer {
                         address,
                         certificate: secured.identity,
+                    },
+                    carrier: match has_certificate {
+                        true => Carrier::MutualTls,
+                        false => Carrier::Tls,
                     },
                     lease: secured.lease,
                     deadline,

@@ -5,6 +5,7 @@
 //! value that works stays. A digest of the contents tells whether anything changed, since times of modification do not tell
 //! it of a symbolic link that points elsewhere.
 
+use crate::tally::{Happened, Tally};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
@@ -254,13 +255,14 @@ pub struct Looks(mpsc::Sender<Wake>);
 
 impl Looks {
     /// Starts the thread: it looks at all files once an interval, or with `None` only when it is asked to. `witness` sees what is
-    /// replaced, and why files were looked at.
+    /// replaced, and why files were looked at; `tally` is told of all that was replaced or refused.
     ///
     /// # Errors
     /// The operating system gives no thread.
     pub fn start(
         mut sources: Vec<Box<dyn Reload>>,
         interval: Option<Duration>,
+        tally: Tally,
         mut witness: impl FnMut(Cause, &Report, &mut dyn FnMut()) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (wakes, woken) = mpsc::channel();
@@ -271,7 +273,15 @@ impl Looks {
         let mut look = move |cause| {
             let witness: Witness<'_> = &mut |report, replace| witness(cause, report, replace);
             let reports = sources.iter_mut().map(|source| source.look(&mut *witness));
-            reports.collect::<Vec<_>>()
+            let reports: Vec<_> = reports.collect();
+            for report in &reports {
+                match report.looked {
+                    Looked::Unchanged { .. } => {}
+                    Looked::Replaced { .. } => tally.tell(Happened::Reloaded(report.what, true)),
+                    Looked::Refused { .. } => tally.tell(Happened::Reloaded(report.what, false)),
+                }
+            }
+            reports
         };
         std::thread::Builder::new()
             .name("reload".to_owned())

@@ -1,6 +1,7 @@
-//! The limit of open files.
+//! The limit of open files, and the room on a file system.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::Path;
 
 /// Raises the limit of open files of this process to the hard one and returns it; `None` if there is no limit.
 ///
@@ -16,4 +17,10 @@ pub fn raise_limit() -> Option<u64> {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     }
+}
+
+/// Bytes that this process may still write to the file system of a file or a directory; `None` if the system does not say.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(path).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
 }

@@ -2,6 +2,7 @@
 
 use super::SecureWorld;
 use crate::grpcurl::INSTALL;
+use crate::metrics::{address, counts, scrape};
 use crate::plans::{StepWords, echo, plan, request, step};
 use crate::world::{LIMIT, World};
 use escapement_tests::{Binaries, ChildProcess, PrivateDirectory, checkout, tool, wait_for};
@@ -36,6 +37,36 @@ async fn plans_are_executed_over_mutual_tls_nested_ones_too() {
         (Status::Success, 2),
         "{result:?}"
     );
+}
+
+#[tokio::test]
+async fn connections_are_counted_by_what_carries_them() {
+    let secure = SecureWorld::start_with(|settings| {
+        let settings = settings.flag("--tls-client-auth", "required");
+        settings.flag("--metrics-listen", "127.0.0.1:0")
+    });
+    let secure = secure.await;
+    let figures = address(&secure.world).await;
+    let before = scrape(&figures).await;
+    let known = secure.clients.issue(&["another"]).unwrap();
+    let connection = secure.connect(Some(&known)).await.unwrap();
+    let mutual = r#"escapement_connections{transport="mtls"}"#;
+    counts(&figures, mutual, before[mutual] + 1.0).await;
+    let made = "escapement_handshake_seconds_count";
+    counts(&figures, made, before[made] + 1.0).await;
+    drop(connection);
+    counts(&figures, mutual, before[mutual]).await;
+
+    let url = secure.world.orchestrator.url();
+    let port = url.rsplit_once(':').unwrap().1.trim_end_matches('/');
+    let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
+    plain.write_all(b"PRI * HTTP/2.0").await.unwrap();
+    let failed = r#"escapement_handshake_failures_total{reason="plaintext_on_tls"}"#;
+    counts(&figures, failed, 1.0).await;
+
+    let end = before["escapement_tls_certificate_expiry_timestamp_seconds"];
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(end > now, "{end} is behind {now}");
 }
 
 #[tokio::test]

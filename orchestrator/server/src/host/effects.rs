@@ -52,7 +52,10 @@ impl EffectRunner {
                 session,
                 seq,
                 message,
-            } => send(host, session, seq, message),
+            } => {
+                self.metrics.iter().for_each(|metrics| metrics.told(&message));
+                send(host, session, seq, message);
+            }
             Output::EndSession { link, reason, .. } => {
                 // The reader may have ended by itself.
                 let _reader_ended = link.closed.send(reason);

@@ -145,6 +145,7 @@ impl EngineLoop {
 
     /// Handles the batch; false if it asks for the end.
     fn handle_batch(&mut self) -> bool {
+        let began = self.effects.metrics.is_some().then(std::time::Instant::now);
         let mut goes_on = true;
         // Given back once everything is handled.
         let mut permits = Vec::new();
@@ -167,6 +168,9 @@ impl EngineLoop {
         self.host
             .handle_batch(now, &mut self.batch, &mut |event| journal.note(now, event));
         self.carry_out();
+        if let Some((metrics, began)) = self.effects.metrics.as_ref().zip(began) {
+            metrics.turned(began.elapsed());
+        }
         goes_on
     }
 

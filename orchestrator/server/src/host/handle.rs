@@ -166,6 +166,11 @@ pub(crate) fn link() -> (EngineHandle, EngineInbox) {
 }
 
 impl EngineHandle {
+    /// How many messages wait for the engine, by lane.
+    pub(crate) fn lane_depths(&self) -> Vec<(&'static str, usize)> {
+        self.0.lanes.depths()
+    }
+
     /// Hands in a call and waits for its answer. Dropping the future tells the engine that nobody waits any more.
     ///
     /// # Errors

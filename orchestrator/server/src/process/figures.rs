@@ -5,8 +5,13 @@ use crate::exit::Failure;
 use crate::host::handle::{EngineHandle, Lane};
 use escapement_engine::Input;
 use escapement_metrics::{Figures, Look, Source};
+use escapement_process::files;
+use escapement_traces::Traces;
+use escapement_transport::tls::TlsServer;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Takes the address. `None` if none is given: then nothing is counted.
 ///
@@ -26,12 +31,19 @@ pub(super) struct Now {
     engine: EngineHandle,
     /// Database and log of the store.
     files: [PathBuf; 2],
+    pub(super) traces: Option<Traces>,
+    pub(super) tls: Option<watch::Receiver<Arc<TlsServer>>>,
 }
 
 impl Now {
     pub(super) fn new(engine: EngineHandle, config: &Config) -> Self {
         let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
-        Self { engine, files }
+        Self {
+            engine,
+            files,
+            traces: None,
+            tls: None,
+        }
     }
 }
 
@@ -44,6 +56,10 @@ impl Source for Now {
             Some(Look {
                 workers,
                 actions,
+                store_free_bytes: self.files[0].parent().and_then(files::free_bytes),
+                lanes: self.engine.lane_depths(),
+                traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
+                certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
                 store_file_bytes: self.files.each_ref().map(size),
             })
         })

@@ -84,7 +84,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let (traces, flush) = security::start_traces(config)?.unzip();
-    let counted = (metrics.clone(), traces);
+    let counted = (metrics.clone(), traces.clone());
     let writer = writer::spawn(store, asked, stored, scribe, maintenance, counted).map_err(no_thread)?;
     let start = EngineStart {
         config: engine_config,
@@ -98,7 +98,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    let served = figures.map(|figures| figures.serve(Now::new(engine.clone(), config)));
+    let mut now = Now::new(engine.clone(), config);
+    (now.traces, now.tls) = (traces, security.tls.clone());
+    let served = figures.map(|figures| figures.serve(now));
     served.transpose().map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
@@ -110,10 +112,15 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         access,
         closing_rx,
     );
-    edge.metrics = metrics;
+    edge.metrics = metrics.clone();
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
     let runs = runs_store.map(start_runs).transpose()?;
-    let entrance = security.open(connections_max, runtimes.caller_threads(), &operators)?;
+    let entrance = security.open(
+        connections_max,
+        runtimes.caller_threads(),
+        &operators,
+        metrics.as_ref(),
+    )?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
     let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);
     let ended = runtimes.edge.block_on(serving);

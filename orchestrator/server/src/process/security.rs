@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::exit::Failure;
 use escapement_keys::Keys;
+use escapement_metrics::Metrics;
 use escapement_model::hex;
 use escapement_operators::Operators;
 use escapement_process::say;
@@ -136,15 +137,21 @@ impl Security {
         connections_max: u32,
         callers: CallerThreads,
         operators: &Operators,
+        metrics: Option<&Metrics>,
     ) -> Result<Entrance, Failure> {
+        let tally = metrics.map(Metrics::tally).unwrap_or_default();
         let reloads = match self.sources.is_empty() {
             true => None,
             false => Some(
-                Looks::start(self.sources, self.interval, recorded(operators.clone())).map_err(|source| {
-                    Failure::System {
-                        what: "thread",
-                        source,
-                    }
+                Looks::start(
+                    self.sources,
+                    self.interval,
+                    tally.clone(),
+                    recorded(operators.clone()),
+                )
+                .map_err(|source| Failure::System {
+                    what: "thread",
+                    source,
                 })?,
             ),
         };
@@ -152,7 +159,13 @@ impl Security {
             callers.small.spawn(keys.serve());
         }
         Ok(Entrance {
-            connections: Arc::new(Connections::new(connections_max, callers, self.tls, self.rules)),
+            connections: Arc::new(Connections::new(
+                connections_max,
+                callers,
+                self.tls,
+                self.rules,
+                tally,
+            )),
             reloads,
         })
     }

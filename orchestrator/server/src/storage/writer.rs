@@ -101,6 +101,7 @@ impl<S: Store> Writer<S> {
             }
             if let Some(metrics) = &self.metrics {
                 metrics.committed(stored.len(), took);
+                metrics.store_takes_writes(self.committer.takes_writes());
             }
         }
         self.committer.into_store()

@@ -152,7 +152,7 @@ async fn the_thread_looks_when_it_is_asked() {
         told.send(cause).unwrap();
         replace();
     };
-    let looks = Looks::start(vec![Box::new(Changed(0))], None, witness).unwrap();
+    let looks = Looks::start(vec![Box::new(Changed(0))], None, Tally::default(), witness).unwrap();
     looks.hangup();
     assert_eq!(causes.recv(), Ok(Cause::Hangup));
     let reports = looks.look_now().await.unwrap();

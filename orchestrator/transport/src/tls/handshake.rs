@@ -33,6 +33,18 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
+    /// Its name, for programs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Failed::TlsOnPlaintext => "tls_on_plaintext",
+            Failed::PlaintextOnTls => "plaintext_on_tls",
+            Failed::TooSlow => "too_slow",
+            Failed::TooMany => "too_many",
+            Failed::Handshake => "handshake",
+            Failed::NoAlpn => "no_alpn",
+        }
+    }
+
     /// What is probably wrong.
     fn notice(self) -> &'static str {
         match self {

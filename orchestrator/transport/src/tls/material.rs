@@ -25,6 +25,7 @@ pub struct TlsServer {
     /// `None`: clients are not asked.
     pub(crate) trust: Option<Arc<ClientTrust>>,
     certificate: String,
+    end_seconds: u64,
 }
 
 impl fmt::Display for TlsServer {
@@ -42,6 +43,11 @@ impl TlsServer {
         let files = settings.files();
         let parse = move |contents: &Contents| Self::new(&settings, contents, UnixTime::now());
         Reloadable::load("certificates", files, parse)
+    }
+
+    /// When the certificate ends, in seconds since 1970.
+    pub fn end_seconds(&self) -> u64 {
+        self.end_seconds
     }
 
     /// Makes it of what the files of the settings hold, at this time.
@@ -73,7 +79,7 @@ impl TlsServer {
             Some(trust) => builder.with_client_cert_verifier(Arc::clone(trust) as _),
         };
         let chain = certificates("--tls-cert", &settings.cert, contents)?;
-        let certificate = valid_certificate(settings, &chain[0], now)?;
+        let (certificate, end_seconds) = valid_certificate(settings, &chain[0], now)?;
         let key = private_key(settings, contents)?;
         let mut config = builder
             .with_single_cert(chain, key)
@@ -86,6 +92,7 @@ impl TlsServer {
             config: Arc::new(config),
             trust,
             certificate,
+            end_seconds,
         })
     }
 }
@@ -125,12 +132,12 @@ fn private_key(settings: &TlsSettings, contents: &Contents) -> Result<PrivateKey
     })
 }
 
-/// Refuses one that is not valid now; says which it is.
+/// Refuses one that is not valid now; says which it is, and when it ends, in seconds since 1970.
 fn valid_certificate(
     settings: &TlsSettings,
     own: &CertificateDer<'_>,
     now: UnixTime,
-) -> Result<String, String> {
+) -> Result<(String, u64), String> {
     let shown = settings.cert.display();
     let certificate = Certificate::from_der(own)
         .map_err(|error| format!("--tls-cert {shown} holds a certificate that cannot be read: {error}"))?;
@@ -147,10 +154,11 @@ fn valid_certificate(
         return Err(format!("--tls-cert {shown} has expired at {end}"));
     }
     let fingerprint = hex::text(&Sha256::digest(own));
-    Ok(format!(
+    let shown = format!(
         "{} (SHA-256 {fingerprint}, valid until {end})",
         certificate.subject()
-    ))
+    );
+    Ok((shown, end.unix_duration().as_secs()))
 }
 
 /// The roots that are valid now, by trust domain.

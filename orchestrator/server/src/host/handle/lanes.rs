@@ -74,6 +74,15 @@ impl Lanes {
     }
 }
 
+impl Lanes {
+    /// How many messages wait, by lane, in the order of the lanes.
+    pub(crate) fn depths(&self) -> Vec<(&'static str, usize)> {
+        let names = ["control", "workers", "writes", "reads", "long_reads", "open"];
+        let depth = |sender: &mpsc::Sender<Message>| sender.max_capacity() - sender.capacity();
+        names.into_iter().zip(self.0.iter().map(depth)).collect()
+    }
+}
+
 impl LaneReceivers {
     /// Waits for a message of any lane; returns `None` if no sender is left.
     pub(crate) async fn recv(&mut self) -> Option<Message> {

@@ -1,0 +1,164 @@
+//! What connections and calls come to, for who counts it. Counts nothing itself, and costs nothing if nobody does.
+
+use crate::call_class::CallClass;
+use escapement_access::{Denial, row};
+use hyper::header::HeaderMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::Code;
+
+/// Something that happened to a connection or to a call. No text in it is chosen by a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happened {
+    /// A connection speaks HTTP/2.
+    Connected(Carrier),
+    /// Such a connection ended.
+    Disconnected(Carrier),
+    /// A connection was closed as soon as it came.
+    ConnectionRefused(&'static str),
+    /// A handshake succeeded, in this time.
+    HandshakeMade(Duration),
+    /// A connection did not come to HTTP/2: it spoke TLS or none where it must not, or its handshake failed.
+    HandshakeFailed(&'static str),
+    /// A call showed credentials that are worth nothing; the reason of the refusal.
+    AuthenticationFailed(&'static str),
+    /// A call came that may be made.
+    CallBegan(CallClass),
+    /// Such a call is over. A call that is not answered to its end, because its caller is gone, is cancelled.
+    CallEnded(CallClass),
+    /// A call was answered, or refused.
+    Answered(Answered),
+    /// Files were read again: what they hold, and whether it was put in force.
+    Reloaded(&'static str, bool),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Its service and method. `None` if there is no such call.
+    pub method: Option<String>,
+    /// Its status.
+    pub code: Code,
+    /// From its head to the end of its answer; `None` for streams, which last for as long as their clients like.
+    pub took: Option<Duration>,
+}
+
+/// What carries a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Nothing is encrypted.
+    Plaintext,
+    /// TLS, with a client that showed no certificate.
+    Tls,
+    /// TLS, with a client certificate.
+    MutualTls,
+}
+
+/// Who is told. Cheap to clone; with nobody to tell, nothing is looked at.
+#[derive(Clone, Default)]
+pub struct Tally(Option<Arc<dyn Fn(Happened) + Send + Sync>>);
+
+impl Tally {
+    /// Tells this function, which must not wait: it is called by the threads of connections.
+    pub fn new(tell: impl Fn(Happened) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn tell(&self, happened: Happened) {
+        if let Some(tell) = &self.0 {
+            tell(happened);
+        }
+    }
+
+    /// Follows a call from its head on. `None` if nobody is told.
+    pub(crate) fn call(&self, path: &str, class: CallClass) -> Option<FollowedCall> {
+        self.0.is_some().then(|| {
+            let is_known = row(path).is_some();
+            FollowedCall {
+                tally: self.clone(),
+                method: is_known.then(|| path.trim_start_matches('/').to_owned()),
+                class,
+                began: Instant::now(),
+                is_let_in: false,
+                code: None,
+            }
+        })
+    }
+
+    /// Follows a connection until what is returned is dropped.
+    pub(crate) fn connection(&self, carrier: Carrier) -> FollowedConnection {
+        self.tell(Happened::Connected(carrier));
+        FollowedConnection(self.clone(), carrier)
+    }
+}
+
+impl fmt::Debug for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tally").finish_non_exhaustive()
+    }
+}
+
+/// A connection that speaks HTTP/2.
+#[derive(Debug)]
+pub(crate) struct FollowedConnection(Tally, Carrier);
+
+impl Drop for FollowedConnection {
+    fn drop(&mut self) {
+        self.0.tell(Happened::Disconnected(self.1));
+    }
+}
+
+/// A call under way; told of when it is dropped.
+#[derive(Debug)]
+pub(crate) struct FollowedCall {
+    tally: Tally,
+    method: Option<String>,
+    class: CallClass,
+    began: Instant,
+    is_let_in: bool,
+    code: Option<Code>,
+}
+
+impl FollowedCall {
+    /// It may be made, and counts as open from here on.
+    pub(crate) fn let_in(&mut self) {
+        self.is_let_in = true;
+        self.tally.tell(Happened::CallBegan(self.class));
+    }
+
+    /// It may not be made: its caller showed no credentials that are worth anything, or has no right to it.
+    pub(crate) fn denied(&self, denial: &Denial) {
+        if denial.is_of_credentials() {
+            self.tally.tell(Happened::AuthenticationFailed(denial.reason()));
+        }
+    }
+
+    /// Takes the status from the headers, or from the trailers, that have it.
+    pub(crate) fn read(&mut self, headers: &HeaderMap) {
+        if let Some(status) = headers.get(STATUS) {
+            self.code = Some(Code::from_bytes(status.as_bytes()));
+        }
+    }
+}
+
+impl Drop for FollowedCall {
+    fn drop(&mut self) {
+        if self.is_let_in {
+            self.tally.tell(Happened::CallEnded(self.class));
+        }
+        let streams =
+            self.class.streams() || matches!(self.class, CallClass::Sessions | CallClass::Reflections);
+        self.tally.tell(Happened::Answered(Answered {
+            method: self.method.take(),
+            code: self.code.unwrap_or(Code::Cancelled),
+            took: (!streams).then(|| self.began.elapsed()),
+        }));
+    }
+}
+
+const STATUS: &str = "grpc-status";
+
+#[cfg(test)]
+mod tests;
