@@ -1,8 +1,8 @@
 //! What counts: the ways in. Shows nothing.
 
 use crate::catalogue;
-use crate::connections;
 use crate::families::{Families, signed};
+use crate::known;
 use crate::label::Names;
 use escapement_codec::provenance::Provenance;
 use escapement_engine::{AckVerdict, Census, StoreWrite, ToWorker};
@@ -26,7 +26,7 @@ impl Metrics {
     /// Figures that begin at 0. `actions_max` actions have labels of their own, those that come first.
     pub fn new(actions_max: usize, version: &'static str) -> Self {
         let families = Families::new();
-        connections::begin_at_zero(&families);
+        known::begin_at_zero(&families);
         families
             .build_info
             .get_or_create(&catalogue::BUILD_INFO.with([version]))

@@ -9,6 +9,7 @@ mod connections;
 mod families;
 mod figures;
 mod gauges;
+mod known;
 mod label;
 mod listener;
 mod process;

@@ -128,20 +128,7 @@ impl Run {
         if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {
             turn.own_session_is(&session.state);
         }
-        for (step, spec) in (0..).zip(&plan.steps) {
-            let before = other.plan().steps[..n_kept].iter();
-            let Some(before) = before.clone().position(|before| before.key == spec.key) else {
-                continue;
-            };
-            let state = &from.steps[before];
-            // What is to be mended is tried again.
-            if state.stage() == StepStage::Failed && difference(other.plan(), before, &plan).is_some() {
-                continue;
-            }
-            if let Some(event) = kept(step, state, keep, from.sequence) {
-                turn.keep(event);
-            }
-        }
+        keep_steps(&mut turn, other, &plan, keep, n_kept);
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
     }
@@ -162,6 +149,25 @@ impl Run {
             Some(ChangedStep { key, path })
         });
         Ok(changed.collect())
+    }
+}
+
+/// Keeps what ended in the steps that the fork has as the other run has them.
+fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, n_kept: usize) {
+    let from = other.state();
+    for (step, spec) in (0..).zip(&plan.steps) {
+        let before = other.plan().steps[..n_kept].iter();
+        let Some(before) = before.clone().position(|before| before.key == spec.key) else {
+            continue;
+        };
+        let state = &from.steps[before];
+        // What is to be mended is tried again.
+        if state.stage() == StepStage::Failed && difference(other.plan(), before, plan).is_some() {
+            continue;
+        }
+        if let Some(event) = kept(step, state, keep, from.sequence) {
+            turn.keep(event);
+        }
     }
 }
 

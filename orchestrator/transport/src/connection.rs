@@ -216,10 +216,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         // First of all: nothing of the process is for who may not make this call.
         let principal = match self.shared.access.judge(&mut request, &self.shared.abort) {
             Ok(principal) => principal,
-            Err(denial) => {
-                followed.iter().for_each(|call| call.denied(&denial));
-                return Box::pin(ready(Ok(refused(of_denial(&denial), followed))));
-            }
+            Err(denial) => return Box::pin(ready(Ok(denied(&denial, followed)))),
         };
         let (place, incomplete) = match self.gate.enter(class) {
             Ok(let_in) => let_in,
@@ -303,6 +300,12 @@ async fn served_by(
         // The orchestrator ends.
         Some(Err(_)) | None => Status::from(Refusal::Stopping).into_http(),
     }
+}
+
+/// The answer to a call that its caller may not make, which is counted.
+fn denied(denial: &Denial, followed: Option<FollowedCall>) -> hyper::Response<CountedBody> {
+    followed.iter().for_each(|call| call.denied(denial));
+    refused(of_denial(denial), followed)
 }
 
 fn refused(status: Status, mut followed: Option<FollowedCall>) -> hyper::Response<CountedBody> {

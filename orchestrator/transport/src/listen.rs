@@ -34,7 +34,7 @@ pub struct Connections {
 
 impl Connections {
     /// Room for `max` connections, whose callers are judged by the rules. With `tls` each begins with a handshake by what the
-    /// files hold then; without, none is encrypted. `tally` is told of all of them and of their calls.
+    /// files hold then; without, none is encrypted. `tally` counts all of them and their calls.
     pub fn new(
         max: u32,
         callers: CallerThreads,

@@ -255,7 +255,7 @@ pub struct Looks(mpsc::Sender<Wake>);
 
 impl Looks {
     /// Starts the thread: it looks at all files once an interval, or with `None` only when it is asked to. `witness` sees what is
-    /// replaced, and why files were looked at; `tally` is told of all that was replaced or refused.
+    /// replaced, and why files were looked at; `tally` counts all that was replaced or refused.
     ///
     /// # Errors
     /// The operating system gives no thread.

@@ -138,12 +138,10 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
     };
     let entries = [entry(&keys(&old)), entry_of("https://away.example", &keys(&away))];
     let (world, _policy) = world_with(&entries).await;
-    // Each on a connection of its own: one with too many refusals is cut, together with the call that comes next.
+    let plans = world.orchestrator.plans();
     let lists = async |token: &str| {
         let list = showing(token, ListExecutionsRequest::default());
-        let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
-        let mut plans = PlanExecutionServiceClient::new(channel.connect().await.unwrap());
-        plans.list_executions(list).await
+        plans.clone().list_executions(list).await
     };
     let mut of_away = claims("anna", 3_600);
     of_away["iss"] = "https://away.example".into();
@@ -157,6 +155,7 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
             .await
             .unwrap();
     }
+    // On a connection of its own, which no refusal ends.
     let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
     let mut events = EventServiceClient::new(channel.connect().await.unwrap());
     let subscribed = events.subscribe_events(showing(&of_old, SubscribeEventsRequest::default()));
@@ -184,7 +183,11 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
         !matches!(ended, Ok(Some(_))),
         "its key has left the set: {ended:?}"
     );
-    let refused = lists(&of_old).await.unwrap_err();
+    // On a connection that no refusal has ended or is about to end.
+    let channel = Endpoint::from_shared(world.orchestrator.url()).unwrap();
+    let mut afresh = PlanExecutionServiceClient::new(channel.connect().await.unwrap());
+    let list = showing(&of_old, ListExecutionsRequest::default());
+    let refused = afresh.list_executions(list).await.unwrap_err();
     assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
     let stderr = || world.orchestrator.process.stderr();
     let said = async || {
@@ -195,10 +198,9 @@ async fn a_rotation_at_the_address_is_followed_and_an_issuer_that_is_away_keeps_
     wait_for("a question to who is away", ROTATION, said)
         .await
         .unwrap();
-    assert!(
-        lists(&known_of_away).await.is_ok(),
-        "its keys are believed for a day"
-    );
+    let list = showing(&known_of_away, ListExecutionsRequest::default());
+    let believed = afresh.list_executions(list).await;
+    assert!(believed.is_ok(), "its keys are believed for a day: {believed:?}");
 }
 
 /// Longer than the 30 s in which an issuer is asked once, and the 10 s for which a refusal is remembered.

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::host::handle::{EngineHandle, Lane};
+use crate::process::security::Security;
 use escapement_engine::Input;
 use escapement_metrics::{Figures, Look, Source};
 use escapement_process::files;
@@ -25,24 +26,37 @@ pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
     figures.transpose()
 }
 
+/// Serves them, if an address is given, on a thread of their own.
+///
+/// # Errors
+/// If there is no thread.
+pub(super) fn serve(figures: Option<Figures>, now: Now) -> std::io::Result<()> {
+    figures.map_or(Ok(()), |figures| figures.serve(now))
+}
+
 /// What stands now.
 #[derive(Debug)]
 pub(super) struct Now {
     engine: EngineHandle,
     /// Database and log of the store.
     files: [PathBuf; 2],
-    pub(super) traces: Option<Traces>,
-    pub(super) tls: Option<watch::Receiver<Arc<TlsServer>>>,
+    traces: Option<Traces>,
+    tls: Option<watch::Receiver<Arc<TlsServer>>>,
 }
 
 impl Now {
-    pub(super) fn new(engine: EngineHandle, config: &Config) -> Self {
+    pub(super) fn new(
+        engine: EngineHandle,
+        config: &Config,
+        traces: Option<Traces>,
+        security: &Security,
+    ) -> Self {
         let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
         Self {
             engine,
             files,
-            traces: None,
-            tls: None,
+            traces,
+            tls: security.tls.clone(),
         }
     }
 }

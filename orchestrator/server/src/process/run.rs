@@ -98,10 +98,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    let mut now = Now::new(engine.clone(), config);
-    (now.traces, now.tls) = (traces, security.tls.clone());
-    let served = figures.map(|figures| figures.serve(now));
-    served.transpose().map_err(no_thread)?;
+    figures::serve(figures, Now::new(engine.clone(), config, traces, &security)).map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
         readers,
@@ -115,12 +112,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     edge.metrics = metrics.clone();
     let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
     let runs = runs_store.map(start_runs).transpose()?;
-    let entrance = security.open(
-        connections_max,
-        runtimes.caller_threads(),
-        &operators,
-        metrics.as_ref(),
-    )?;
+    let callers = runtimes.caller_threads();
+    let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
     let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);
     let ended = runtimes.edge.block_on(serving);
