@@ -177,7 +177,7 @@ pub(super) fn remove_executions(
         return Ok(Removed {
             n_executions,
             n_ids: 0,
-            has_more: true,
+            has_more: n_executions < n_excess || before.is_some(),
         });
     }
     let n_unplaced = if walk.are_all_placed { 0 } else { n_excess };

@@ -228,10 +228,12 @@ impl Contents {
             self.removed_by_id.remove(&removed.execution_id);
             self.removed_by_plan.remove(&removed.plan_id);
         }
+        let may_be_due =
+            policy.n_excess(self.counts.settled) > 0 || policy.settled_before(now_unix_ms).is_some();
         Removed {
             n_executions: due.len() as u64,
             n_ids: n_ids as u64,
-            has_more: !due.is_empty() || n_ids == REMOVED_PER_STEP_MAX,
+            has_more: !due.is_empty() && may_be_due || n_ids == REMOVED_PER_STEP_MAX,
         }
     }
 
