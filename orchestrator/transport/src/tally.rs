@@ -1,4 +1,4 @@
-//! What connections and calls come to, for who counts it. Counts nothing itself, and costs nothing if nobody does.
+//! Reports what becomes of connections and calls to a listener. Counts nothing itself, and costs nothing without a listener.
 
 use crate::call_class::CallClass;
 use escapement_access::{Denial, row};
@@ -72,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// Follows a call from its head on. `None` if nobody is told.
+    /// Follows a call from its head on. `None` without a listener.
     pub(crate) fn call(&self, path: &str, class: CallClass) -> Option<FollowedCall> {
         self.0.is_some().then(|| {
             let is_known = row(path).is_some();
