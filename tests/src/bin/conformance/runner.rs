@@ -22,7 +22,9 @@ pub(crate) struct Counts {
     pub(crate) failed: usize,
 }
 
-/// Judges the worker. Tells of each check as soon as it is over, of the rules that hold everywhere at the end.
+/// Judges the worker. Tells of each check as soon as its verdict stands, of the rules that hold everywhere at the end.
+/// A check that fails is judged a second time with little beside it, and that verdict stands: a machine that stood still for a
+/// moment looks like a worker that was late, but not twice.
 pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Counts, Fault> {
     let rules: Vec<_> = RULES.iter().filter(|rule| options.selects(rule.name)).collect();
     let mut wanted: Vec<_> = checks().filter(|check| options.selects(check.name)).collect();
@@ -36,31 +38,33 @@ pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Count
     // Fair, so what runs alone comes at the end.
     wanted.sort_by_key(|check| check.alone);
     let world = World::new(options.command)?;
-    let mut counts = Counts::default();
-    let places = Arc::new(Semaphore::new(PLACES));
-    let mut running = JoinSet::new();
-    for check in wanted {
-        let taken = if check.alone { PLACES } else { 1 };
-        let place = Arc::clone(&places)
-            .acquire_many_owned(u32::try_from(taken)?)
-            .await?;
-        while let Some(ended) = running.try_join_next() {
-            if counts.tell(ended?, &world, &tell).is_break() {
-                return Ok(counts);
-            }
+    let (mut counts, mut again) = (Counts::default(), Vec::new());
+    let first = round(&world, wanted, PLACES, |ended| match &ended.fault {
+        Some(fault) if ended.started || world.was_called() => {
+            eprintln!("{} is judged again: {fault}", ended.check.name);
+            again.push(ended.check);
+            ControlFlow::Continue(())
         }
-        let scene = Scene::new(&world, check.name);
-        running.spawn(async move {
-            let ended = run(check, scene).await;
-            drop(place);
-            ended
-        });
-    }
-    while let Some(ended) = running.join_next().await {
-        if counts.tell(ended?, &world, &tell).is_break() {
-            return Ok(counts);
+        None => {
+            counts.tell(&ended, &world, &tell);
+            ControlFlow::Continue(())
         }
+        // No worker has ever called: the command is wrong, and each further check would say the same.
+        Some(fault) => {
+            counts.tell(&ended, &world, &tell);
+            eprintln!("the run ends here: COMMAND does not start a worker: {fault}");
+            ControlFlow::Break(())
+        }
+    });
+    if first.await?.is_break() {
+        return Ok(counts);
     }
+    let second = round(&world, again, PLACES_AGAIN, |ended| {
+        counts.tell(&ended, &world, &tell);
+        ControlFlow::Continue(())
+    });
+    // Never breaks.
+    let _ = second.await?;
     let audited = world.take_audited();
     for rule in rules {
         let findings: Vec<_> = audited
@@ -86,8 +90,42 @@ pub(crate) async fn judge(options: Options, tell: impl Fn(&str)) -> Result<Count
     Ok(counts)
 }
 
+/// Runs these checks, so many at a time, and gives each as soon as it is over, until the receiver breaks.
+async fn round(
+    world: &Arc<World>,
+    checks: Vec<&'static Check>,
+    n_places: usize,
+    mut receive: impl FnMut(Ended) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Fault> {
+    let places = Arc::new(Semaphore::new(n_places));
+    let mut running = JoinSet::new();
+    for check in checks {
+        let taken = if check.alone { n_places } else { 1 };
+        let place = Arc::clone(&places)
+            .acquire_many_owned(u32::try_from(taken)?)
+            .await?;
+        while let Some(ended) = running.try_join_next() {
+            if receive(ended?).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let scene = Scene::new(world, check.name);
+        running.spawn(async move {
+            let ended = run(check, scene).await;
+            drop(place);
+            ended
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        if receive(ended?).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
 struct Ended {
-    name: &'static str,
+    check: &'static Check,
     took: Duration,
     fault: Option<String>,
     started: bool,
@@ -112,28 +150,22 @@ async fn run(check: &'static Check, scene: Scene) -> Ended {
     let start_fault = scene.start_fault();
     let started = start_fault.is_none();
     let fault = start_fault.or(fault);
-    let (name, took) = (check.name, began.elapsed());
     Ended {
-        name,
-        took,
+        check,
+        took: began.elapsed(),
         fault,
         started,
     }
 }
 
 impl Counts {
-    /// Breaks where no worker has ever called: then the command is wrong, and each further check would say the same.
-    fn tell(&mut self, ended: Ended, world: &World, tell: &impl Fn(&str)) -> ControlFlow<()> {
-        let Ended {
-            name,
-            took,
-            fault,
-            started,
-        } = ended;
-        let Some(fault) = fault else {
+    /// Counts a verdict and tells it.
+    fn tell(&mut self, ended: &Ended, world: &World, tell: &impl Fn(&str)) {
+        let name = ended.check.name;
+        let Some(fault) = &ended.fault else {
             self.passed += 1;
-            tell(&format!("pass {name} ({:.1} s)", took.as_secs_f32()));
-            return ControlFlow::Continue(());
+            tell(&format!("pass {name} ({:.1} s)", ended.took.as_secs_f32()));
+            return;
         };
         self.failed += 1;
         // One line for each check, whatever the fault says.
@@ -141,16 +173,13 @@ impl Counts {
         for line in tail(&world.output_of(name), TAIL_LINES).lines() {
             eprintln!("    | {line}");
         }
-        if started || world.was_called() {
-            return ControlFlow::Continue(());
-        }
-        eprintln!("the run ends here: COMMAND does not start a worker: {fault}");
-        ControlFlow::Break(())
     }
 }
 
 /// Checks that run at the same time; most of them wait.
 const PLACES: usize = 10;
+/// Checks that are judged again at the same time: what is late here is late by itself.
+const PLACES_AGAIN: usize = 3;
 /// A check that is over without having told by then has a fault of its own.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const TAIL_LINES: usize = 12;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::count::Count;
+use crate::failures::Failures;
 
 /// A cargo command with a name.
 pub(crate) struct Check {
@@ -20,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) success: bool,
     /// The tests that it ran.
     pub(crate) count: Count,
+    /// What the tests that failed said.
+    pub(crate) failures: Failures,
     took: Duration,
 }
 
@@ -50,12 +53,14 @@ impl Check {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut count = Count::default();
+        let mut failures = Failures::default();
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut line = Vec::new();
         // By bytes: a test may print what is no UTF-8.
         while stdout.read_until(b'\n', &mut line)? > 0 {
             let text = String::from_utf8_lossy(&line);
             print!("{text}");
+            failures.read(text.trim_end());
             if let Some(counted) = Count::of_line(text.trim_end()) {
                 count.add(&counted);
             }
@@ -65,6 +70,7 @@ impl Check {
         let outcome = Outcome {
             success,
             count,
+            failures,
             took: began.elapsed(),
         };
         println!("{}", outcome.line(self));

@@ -5,6 +5,7 @@
 
 mod check;
 mod count;
+mod failures;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -93,11 +94,12 @@ fn verify() -> std::io::Result<bool> {
         .variable("ESCAPEMENT_BINARIES", &programs)
         .variable("ESCAPEMENT_OVER_TLS", "1"),
     ];
-    let mut summary = Vec::new();
+    let (mut summary, mut said) = (Vec::new(), Vec::new());
     for check in &checks {
         let outcome = check.run()?;
         summary.push(outcome.line(check));
         count.add(&outcome.count);
+        said.extend_from_slice(outcome.failures.lines());
         if !outcome.success && outcome.count.failed == 0 {
             // No test failed, and yet the check did: lints, say, or tests that do not compile.
             count.failed += 1;
@@ -108,6 +110,7 @@ fn verify() -> std::io::Result<bool> {
     let may_skip = std::env::var_os("ESCAPEMENT_SKIP_NOTHING").is_none();
 
     println!();
+    said.iter().for_each(|line| println!("{line}"));
     summary.iter().chain(&missing).for_each(|line| println!("{line}"));
     skipped.lines().for_each(|line| println!("{line}"));
     if count.skipped > 0 && !may_skip {
