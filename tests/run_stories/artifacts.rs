@@ -23,7 +23,7 @@ async fn world() -> (World, ScriptWorker) {
         )
         .await;
     let actions: Vec<&str> = ACTIONS.iter().copied().chain(["script.typed"]).collect();
-    let worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
+    let worker = ScriptWorker::offering(&world.contract().url(), &world.shared, &actions);
     world.worker_is_there().await;
     (world, worker)
 }

@@ -5,7 +5,6 @@ use crate::plan_words::{call, document, question, text, unattended, with};
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tonic::Code;
 
 fn retries(step: Value, retry: Value) -> Value {
@@ -332,36 +331,31 @@ async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
 
 #[tokio::test]
 async fn s80_a_process_of_runs_apart_from_the_contract_loses_no_execution() {
-    let mut contract = World::start_with(|settings| settings).await;
-    let mut runs =
-        World::without_worker(|settings| settings.flag("--contract", contract.orchestrator.url())).await;
-    runs.profiles().await;
-    runs.shared = contract.shared.clone();
+    let mut world = World::start_apart().await;
     let steps = json!([
         call("a", "script.effect", json!({ "gate": "a", "answer": { "n": 1 } })),
         call("b", "script.effect", json!({}))
     ]);
-    let run_id = runs.run(steps).await;
-    runs.called_times(&run_id, "a", 1).await;
-    runs.kill();
-    contract.shared.open("a");
+    let run_id = world.run(steps).await;
+    world.called_times(&run_id, "a", 1).await;
+    // The contract and its worker go on without it.
+    world.orchestrator.process.kill().unwrap();
+    world.shared.open("a");
     let settled = async || {
-        let done = contract.shared.ledger().iter().any(|line| line["event"] == "end");
+        let done = world.shared.ledger().iter().any(|line| line["event"] == "end");
         done.then_some(())
     };
     escapement_tests::wait_for("the end of the execution", LIMIT, settled)
         .await
         .unwrap();
-    runs.starts().await;
-    assert_eq!(runs.ended(&run_id).await["state"], "completed");
+    world.runs_start().await;
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
     assert_eq!(
-        runs.called(&run_id),
+        world.called(&run_id),
         ["a", "b"],
         "each once, without a doubt about either"
     );
-    runs.close().await;
-    contract.worker_goes();
-    contract.close().await;
+    world.close().await;
 }
 
 #[tokio::test]
@@ -381,14 +375,8 @@ async fn s96_a_stop_in_order_resumes_and_a_cancelled_run_does_not() {
     world
         .call("RunService/CancelRun", json!({ "run_id": cancelled }))
         .await;
-    let status = world
-        .orchestrator
-        .process
-        .terminate(Duration::from_secs(20))
-        .await
-        .unwrap();
     assert_eq!(
-        status.code(),
+        world.stops().await,
         Some(75),
         "what was in flight is left to the next start"
     );

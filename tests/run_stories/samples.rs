@@ -64,7 +64,7 @@ impl World {
 async fn s39_the_sample_plans_run_to_their_ends_with_both_arms() {
     let world = World::without_worker(|settings| settings).await;
     let actions: Vec<&str> = ACTIONS.into_iter().chain(["web_search"]).collect();
-    let _worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
+    let _worker = ScriptWorker::offering(&world.contract().url(), &world.shared, &actions);
     let samples = world.samples().await;
     let steps = world
         .sample(&samples["morning-routine-analysis"], &["can_defer"], &[])

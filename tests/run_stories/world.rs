@@ -1,5 +1,6 @@
 //! An orchestrator process of a test's own, a worker with a ledger, and what callers ask about runs. Judges nothing but that
 //! what a story presupposes is so.
+//! If `ESCAPEMENT_CONTRACT_APART` is set, the contract is kept by a process of its own, and that of the runs calls it by gRPC.
 
 use crate::api::{self, Answers, Refusal};
 use crate::plan_words::{document, text, unattended, with};
@@ -19,6 +20,8 @@ pub(crate) struct World {
     worker: Option<ScriptWorker>,
     pub(crate) orchestrator: Orchestrator,
     settings: OrchestratorSettings,
+    /// What keeps the contract for it, with its settings, if it does not do so itself.
+    apart: Option<(Orchestrator, OrchestratorSettings)>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) directory: PrivateDirectory,
 }
@@ -43,23 +46,53 @@ impl World {
     pub(crate) async fn without_worker(
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
+        let is_apart = std::env::var_os("ESCAPEMENT_CONTRACT_APART").is_some();
+        Self::of_processes(is_apart, change).await
+    }
+
+    /// As [`World::start`], with a process of its own for the contract in any case.
+    pub(crate) async fn start_apart() -> Self {
+        let mut world = Self::of_processes(true, |settings| settings).await;
+        world.profiles().await;
+        world.worker_comes().await;
+        world
+    }
+
+    async fn of_processes(
+        is_apart: bool,
+        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
+    ) -> Self {
         let directory = PrivateDirectory::new("run-stories").unwrap();
-        let settings = change(OrchestratorSettings::new(directory.path()));
-        let orchestrator = settings.start().await.unwrap();
-        // What is started later listens at the same place, so that workers find it.
-        let settings = settings.listen(orchestrator.address());
+        let mut settings = change(OrchestratorSettings::new(directory.path()));
+        let mut apart = None;
+        if is_apart {
+            let home = directory.join("contract");
+            std::fs::create_dir(&home).unwrap();
+            let contract = started(settings.clone().at(&home)).await;
+            settings = settings.flag("--contract", contract.0.url());
+            apart = Some(contract);
+        }
+        let (orchestrator, settings) = started(settings).await;
         Self {
             worker: None,
             orchestrator,
             settings,
+            apart,
             shared: Shared::new(&directory.join("ledger")),
             directory,
         }
     }
 
+    /// The process that keeps the contract.
+    pub(crate) fn contract(&self) -> &Orchestrator {
+        self.apart
+            .as_ref()
+            .map_or(&self.orchestrator, |(contract, _)| contract)
+    }
+
     /// Starts the worker and waits until its actions are offered.
     pub(crate) async fn worker_comes(&mut self) {
-        self.worker = Some(ScriptWorker::start(&self.orchestrator.url(), &self.shared));
+        self.worker = Some(ScriptWorker::start(&self.contract().url(), &self.shared));
         self.worker_is_there().await;
     }
 
@@ -73,7 +106,7 @@ impl World {
         let is_there = async || {
             let request = ListActionsRequest::default();
             let answer = self
-                .orchestrator
+                .contract()
                 .fleet()
                 .list_actions(request)
                 .await
@@ -110,18 +143,41 @@ impl World {
             .await;
     }
 
-    /// Kills the process as a crash would.
+    /// Kills what there is of processes as a crash of the machine would.
     pub(crate) fn kill(&mut self) {
         self.orchestrator.process.kill().unwrap();
+        if let Some((contract, _)) = &mut self.apart {
+            contract.process.kill().unwrap();
+        }
+    }
+
+    /// Asks the processes to stop in order. Returns the exit code of the one that keeps the contract.
+    pub(crate) async fn stops(&mut self) -> Option<i32> {
+        let status = self.orchestrator.process.terminate(LIMIT).await.unwrap();
+        match &mut self.apart {
+            None => status.code(),
+            Some((contract, _)) => {
+                assert_eq!(status.code(), Some(0), "it keeps no execution");
+                contract.process.terminate(LIMIT).await.unwrap().code()
+            }
+        }
     }
 
     /// Starts a process on the same store at the same address, and waits until the worker is back if there is one.
     pub(crate) async fn starts(&mut self) {
-        self.orchestrator = self.settings.start().await.unwrap();
+        if let Some((contract, settings)) = &mut self.apart {
+            *contract = settings.start().await.unwrap();
+        }
+        self.runs_start().await;
         if self.worker.is_some() {
             // A worker that met a dead orchestrator waits before it tries again; a new one comes at once.
             self.worker_comes().await;
         }
+    }
+
+    /// Starts the process of the runs alone.
+    pub(crate) async fn runs_start(&mut self) {
+        self.orchestrator = self.settings.start().await.unwrap();
     }
 
     /// Kills the process and starts another one.
@@ -142,6 +198,9 @@ impl World {
         // What never answers would keep it waiting for its limit.
         self.shared.open(END);
         self.orchestrator.stop().await.unwrap();
+        if let Some((contract, _)) = self.apart {
+            contract.stop().await.unwrap();
+        }
     }
 
     /// Every run that fits the filter, in the order of the list.
@@ -357,6 +416,13 @@ impl World {
         );
         async move { answer.await["step"].take() }
     }
+}
+
+/// Starts a process; what is started later by the same settings listens at the same place, so that workers find it.
+async fn started(settings: OrchestratorSettings) -> (Orchestrator, OrchestratorSettings) {
+    let orchestrator = settings.start().await.unwrap();
+    let settings = settings.listen(orchestrator.address());
+    (orchestrator, settings)
 }
 
 /// The states in which a run has ended.

@@ -33,14 +33,23 @@ impl OrchestratorSettings {
     /// Its store and its stderr lie in this directory; it listens on a free port of loopback.
     pub fn new(directory: &Path) -> Self {
         Self {
-            store_path: directory.join("store"),
-            stderr: directory.join("orchestrator.stderr"),
+            store_path: PathBuf::new(),
+            stderr: PathBuf::new(),
             listen: ANY_PORT.to_string(),
             flags: Vec::new(),
             variables: Vec::new(),
             tls: None,
             tunnel: None,
         }
+        .at(directory)
+    }
+
+    /// Has its store and its stderr in another directory.
+    #[must_use]
+    pub fn at(mut self, directory: &Path) -> Self {
+        self.store_path = directory.join("store");
+        self.stderr = directory.join("orchestrator.stderr");
+        self
     }
 
     /// Adds a flag with its value, for example `--max-running-executions` and `1`.
