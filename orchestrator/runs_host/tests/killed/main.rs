@@ -58,10 +58,10 @@ fn killed_at_every_write(wanted: Wanted, contract: Contract, mut judge: impl FnM
     }
 }
 
-// RUN-9.3, RUN-9.4, RUN-4.2, RUN-4.4, RUN-11.2, RUN-12.6
+// RUN-9.3, RUN-9.4, RUN-4.2, RUN-4.4, RUN-8.4, RUN-8.5, RUN-8.6, RUN-11.2, RUN-12.6
 #[test]
 fn a_kill_at_every_write_repeats_nothing_and_loses_nothing() {
-    for wanted in [Wanted::EveryType, Wanted::Goal] {
+    for wanted in [Wanted::EveryType, Wanted::Goal, Wanted::Verbs] {
         killed_at_every_write(wanted, Contract::Apart, |calm, world| {
             let found = undisturbed(names(&world.journal(id(1))));
             assert_eq!(found, names(&calm.journal(id(1))), "{wanted:?}");
@@ -91,11 +91,31 @@ fn the_run_of_a_goal_that_is_killed_goes_through_every_kind_of_replan() {
     );
 }
 
+// RUN-8.1, RUN-8.2, RUN-8.4, RUN-8.5, RUN-8.6, RUN-8.7
+#[test]
+fn the_run_of_verbs_that_is_killed_is_asked_for_each_of_them() {
+    let mut world = World::new(Wanted::Verbs, Contract::Apart);
+    world.run();
+    let names = names(&world.journal(id(1)));
+    let count = |name: &str| names.iter().filter(|one| **one == name).count();
+    let told = [
+        "checkpoint_created",
+        "pause_requested",
+        "run_resumed",
+        "run_rolled_back",
+        "step_skipped",
+        "step_failed",
+    ];
+    assert_eq!(told.map(count), [1, 3, 3, 3, 2, 2], "{names:?}");
+    let message = "an effect before each question that was gone back from, and two to the end";
+    assert_eq!(world.outside.calls.len(), 2 + 2, "{message}");
+}
+
 // RUN-5.2, RUN-9.4, RUN-11.2
 #[test]
 fn a_kill_of_runs_and_contract_together_repeats_only_what_nobody_had_done() {
     let mut doubts = 0;
-    for wanted in [Wanted::EveryType, Wanted::Goal] {
+    for wanted in [Wanted::EveryType, Wanted::Goal, Wanted::Verbs] {
         let asked = |world: &World| {
             let names = names(&world.journal(id(1)));
             names

@@ -11,6 +11,7 @@ use escapement_run::outcome::{AttemptOutcome, encoded, value_of_object};
 use escapement_run::plan;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Planner, Risk, Spec};
+use escapement_run::{Input, OverrideWord, RewindScope, Rollback};
 use escapement_runs::NewRun;
 use escapement_runs_host::Create;
 use escapement_store::runs::ClientRequest;
@@ -25,6 +26,8 @@ pub(crate) enum Wanted {
     /// One of a goal: the first answer is no plan, the second plan is not what a person wants, the third one fails, and the
     /// fourth one repeats what the third one completed.
     Goal,
+    /// One that its caller holds, moves back and overrides by every verb while it waits.
+    Verbs,
 }
 
 impl Wanted {
@@ -32,9 +35,19 @@ impl Wanted {
         match self {
             Self::EveryType => create(id(1), &every_type(), None),
             Self::Goal => of_goal(),
+            Self::Verbs => create(id(1), &for_verbs(), None),
+        }
+    }
+
+    /// What the caller asks for, one after another, each while the run asks a question or is paused.
+    pub(crate) fn verbs(self) -> Vec<Input> {
+        match self {
+            Self::EveryType | Self::Goal => Vec::new(),
+            Self::Verbs => verbs(),
         }
     }
 }
+
 fn step(key: &str, kind: &str, config: StructBuilder) -> StructBuilder {
     StructBuilder::new()
         .text("key", key)
@@ -123,6 +136,58 @@ fn every_type() -> Opaque {
         ),
     ];
     document(steps)
+}
+
+/// Two effects around a question, and steps that get an operator's word.
+fn for_verbs() -> Opaque {
+    let question = StructBuilder::new().text("question", "Go on?");
+    let optional = step("failed", "tool_call", call("mail.never")).boolean("required", false);
+    document([
+        step("first", "tool_call", call("mail.send")),
+        step("ask", "user_input", question),
+        step("given", "tool_call", call("mail.never")),
+        step("skipped", "tool_call", call("mail.never")),
+        optional,
+        step("last", "tool_call", call("mail.last")),
+    ])
+}
+
+/// Every verb but those that end the run.
+fn verbs() -> Vec<Input> {
+    let (reason, key) = (|| "somebody said so".to_owned(), |key: &str| key.to_owned());
+    let word = |step: &str, word| Input::Override {
+        step_key: key(step),
+        word,
+        reason: reason(),
+    };
+    let failed = OverrideWord::Fail {
+        code: "SAID_SO".to_owned(),
+        message: reason(),
+    };
+    let data = StructBuilder::new().text("at", "the question").build();
+    vec![
+        Input::Checkpoint { data },
+        Input::Pause { reason: reason() },
+        word("given", OverrideWord::Complete(encoded(ValueView::Text("given")))),
+        word("skipped", OverrideWord::Skip),
+        word("failed", failed.clone()),
+        Input::Resume { reason: reason() },
+        Input::Rewind {
+            step_key: key("first"),
+            scope: RewindScope::Later,
+            allow_repeat_effects: true,
+        },
+        Input::Rollback(Rollback::Restore(None)),
+        Input::Resume { reason: reason() },
+        Input::Rollback(Rollback::Reset),
+        word("given", OverrideWord::Skip),
+        word(
+            "skipped",
+            OverrideWord::Complete(encoded(ValueView::Text("given"))),
+        ),
+        word("failed", failed),
+        Input::Resume { reason: reason() },
+    ]
 }
 
 pub(crate) fn one_call() -> Opaque {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use escapement_model::{ExecutionId, InputRequestId, RunId};
-use escapement_run::journal::{Entry, Event, OutcomeClass, Responder, Stored};
+use escapement_run::journal::{Entry, Event, InputRequest, OutcomeClass, RequestKind, Responder, Stored};
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Effect, Input};
 use escapement_runs::Config;
 use escapement_runs_host::{NotCreated, RunsHost};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunReader, RunStore};
+use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunReader, RunStore, RunSummary};
 use prost::Message;
 
 use crate::plans::{self, Wanted};
@@ -47,6 +47,10 @@ pub(crate) struct World {
     contract: Contract,
     /// What reaches the host next; gone when the process dies.
     coming: VecDeque<(RunId, Input)>,
+    /// How many verbs are durable.
+    n_verbs: usize,
+    /// The number of the next entry when the verb was sent that is on its way.
+    sent: Option<u64>,
     now: i64,
     pub(crate) n_crashes: usize,
 }
@@ -72,6 +76,8 @@ impl World {
             wanted,
             contract,
             coming: VecDeque::new(),
+            n_verbs: 0,
+            sent: None,
             now: START,
             n_crashes: 0,
         }
@@ -90,17 +96,7 @@ impl World {
                 break;
             }
         }
-        while self
-            .store
-            .reader()
-            .unwrap()
-            .summary(id(1))
-            .unwrap()
-            .unwrap()
-            .progress
-            .ended_at
-            .is_none()
-        {
+        while self.summary().progress.ended_at.is_none() {
             if !self.write() {
                 continue;
             }
@@ -116,6 +112,7 @@ impl World {
                 // A run that ended meanwhile is not live any more.
                 let _ = self.host.handle(run_id, input, self.now);
             } else if !self.work()
+                && !self.verb()
                 && !self.answer()
                 && let Some(due) = self.host.due_at()
             {
@@ -131,10 +128,16 @@ impl World {
             return true;
         };
         match self.store.commit(&batch) {
-            Ok(outcome) => self.host.handle_committed(outcome),
+            Ok(outcome) => {
+                self.host.handle_committed(outcome);
+                self.n_verbs += usize::from(self.sent.take().is_some());
+            }
             Err(_) => {
                 self.n_crashes += 1;
                 self.store = self.disk.crash();
+                // A caller that repeats its request finds that it was done.
+                let done = self.sent.take().is_some_and(|seq| self.summary().next_seq > seq);
+                self.n_verbs += usize::from(done);
                 let (host, damaged) = RunsHost::open(&self.store, config(), self.now).unwrap();
                 assert!(damaged.is_empty(), "{damaged:?}");
                 self.host = host;
@@ -252,6 +255,29 @@ impl World {
             },
         ));
         true
+    }
+
+    /// The caller asks for what comes next, while the run asks a question or is paused.
+    fn verb(&mut self) -> bool {
+        let Some(verb) = self.wanted.verbs().into_iter().nth(self.n_verbs) else {
+            return false;
+        };
+        let next_seq = self.summary().next_seq;
+        let Some((run, _)) = self.host.run(id(1)) else {
+            return false;
+        };
+        let asks = |request: &InputRequest| request.kind() == RequestKind::Question;
+        if run.state().paused_at == 0 && !run.state().open_requests().any(asks) {
+            return false;
+        }
+        let handled = self.host.handle(id(1), verb.clone(), self.now);
+        assert!(handled.is_ok(), "{verb:?}: {:?}", handled.err());
+        self.sent = Some(next_seq);
+        true
+    }
+
+    fn summary(&self) -> RunSummary {
+        self.store.reader().unwrap().summary(id(1)).unwrap().unwrap()
     }
 
     /// A person answers what is asked.
