@@ -83,6 +83,13 @@ impl Run {
         let mut state = RunState {
             chain: Bytes::copy_from_slice(&chain_begin(&run_id)),
             updated_at: now,
+        // RUN-8.9
+        if from.is_discarded() {
+            return Err(Refused {
+                reason: RefusedReason::RunDiscarded,
+                message: String::from("the run was discarded; what it was made from is gone"),
+            });
+        }
             ..RunState::default()
         };
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));

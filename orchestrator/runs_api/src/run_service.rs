@@ -2,6 +2,7 @@
 
 mod about;
 mod create;
+mod discarding;
 mod events;
 mod evidence;
 mod export;

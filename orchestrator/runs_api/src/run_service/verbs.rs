@@ -1,4 +1,4 @@
-//! What callers and operators do to a run: pause, resume, cancel, discard, rewind, roll back, override, checkpoint.
+//! What callers and operators do to a run: pause, resume, cancel, rewind, roll back, override, checkpoint.
 
 use super::Runs;
 use super::ids::client_request;
@@ -16,22 +16,27 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::override_step_request::Word;
 
 /// A verb that was read, and nothing is wrong with it.
-struct Verb {
-    run_id: RunId,
-    condition: Condition,
+pub(super) struct Verb {
+    pub(super) run_id: RunId,
+    pub(super) condition: Condition,
     input: Input,
 }
 
 /// What every verb has.
-struct Head<'a> {
-    name: &'static str,
-    run_id: &'a str,
-    etag: &'a str,
-    request_id: &'a str,
+pub(super) struct Head<'a> {
+    pub(super) name: &'static str,
+    pub(super) run_id: &'a str,
+    pub(super) etag: &'a str,
+    pub(super) request_id: &'a str,
 }
 
 impl Head<'_> {
-    fn verb(self, request: &impl Repeatable, input: Input, mut fields: Fields) -> Result<Verb, Rejection> {
+    pub(super) fn verb(
+        self,
+        request: &impl Repeatable,
+        input: Input,
+        mut fields: Fields,
+    ) -> Result<Verb, Rejection> {
         let run_id = fields.id::<RunId>("run_id", self.run_id);
         let last_sequence = etag(self.etag, &mut fields);
         fields.note("request_id", self.request_id);
@@ -119,24 +124,6 @@ impl Runs {
         let verb = head.verb(&request, Input::Cancel { reason }, fields)?;
         let run = Some(self.end(verb, |_| true).await?);
         Ok(v1::CancelRunResponse { run })
-    }
-
-    pub(super) async fn discard_run(
-        &self,
-        request: v1::DiscardRunRequest,
-    ) -> Result<v1::DiscardRunResponse, Rejection> {
-        let head = Head {
-            name: "discard",
-            run_id: &request.run_id,
-            etag: &request.etag,
-            request_id: &request.request_id,
-        };
-        let input = Input::Cancel {
-            reason: DISCARDED.to_owned(),
-        };
-        let verb = head.verb(&request, input, Fields::default())?;
-        let run = Some(self.end(verb, |run| run.reason == DISCARDED).await?);
-        Ok(v1::DiscardRunResponse { run })
     }
 
     pub(super) async fn rewind_run(
@@ -270,7 +257,7 @@ impl Runs {
     }
 
     /// Ends a run; one that ended so before is the answer, too.
-    async fn end(&self, verb: Verb, is_alike: fn(&v1::Run) -> bool) -> Result<v1::Run, Rejection> {
+    pub(super) async fn end(&self, verb: Verb, is_alike: fn(&v1::Run) -> bool) -> Result<v1::Run, Rejection> {
         let run_id = verb.run_id;
         match self.act(verb).await {
             Err(Rejection::OfRun(_, CallError::Refused(RefusedReason::RunEnded, message))) => {
@@ -355,8 +342,6 @@ fn override_word(word: Option<&Word>, fields: &mut Fields) -> OverrideWord {
     }
 }
 
-/// The reason of a run that nobody wants any more.
-const DISCARDED: &str = "discarded";
 /// Code points of a key.
 const KEY_CHARS_MAX: usize = 64;
 /// Bytes of the data of a checkpoint.
