@@ -1,8 +1,10 @@
 //! What callers and operators do to a run: pause, resume, cancel, rewind, roll back, override, checkpoint.
 
 use super::Runs;
+use super::forks::EndedRun;
 use super::ids::client_request;
-use super::steps::{checkpoint, unknown_step};
+use super::steps::{checkpoint, point_named, unknown_step};
+use crate::caller::Caller;
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
@@ -159,6 +161,7 @@ impl Runs {
     pub(super) async fn rollback_run(
         &self,
         request: v1::RollbackRunRequest,
+        caller: &Caller,
     ) -> Result<v1::RollbackRunResponse, Rejection> {
         use v1::rollback_run_request::Mode;
         let head = Head {
@@ -184,19 +187,24 @@ impl Runs {
             Mode::Restore => Rollback::Restore(number),
         });
         let verb = head.verb(&request, input, fields)?;
-        let run_id = verb.run_id;
-        let run = Some(self.act(verb).await?);
+        let (run_id, last_sequence) = (verb.run_id, verb.condition.last_sequence);
+        let run = match self.act(verb).await {
+            // RUN-8.5: it never leaves its end.
+            Err(Rejection::OfRun(_, CallError::Refused(RefusedReason::RunEnded, _))) => {
+                let ended = EndedRun {
+                    run_id,
+                    last_sequence,
+                };
+                self.rolled_back(ended, mode, &request, caller).await?
+            }
+            acted => acted?,
+        };
         let point = move |run: &Run, blobs: &dyn Blobs| {
-            let mut points = run.state().checkpoints.iter();
-            let point = match number {
-                Some(number) => points.find(|point| point.number == number),
-                None => points.next_back(),
-            };
-            point.map(|point| checkpoint(run, point, blobs))
+            point_named(run, number).map(|point| checkpoint(run, point, blobs))
         };
         let seen = self.afterwards(run_id, || self.look(run_id, point));
         Ok(v1::RollbackRunResponse {
-            run,
+            run: Some(run),
             checkpoint: seen.await?,
         })
     }

@@ -34,6 +34,10 @@ pub enum KeepSteps {
     Completed,
     /// What ended before this step in canonical order, failures included.
     Before(String),
+    /// Nothing: the fork begins anew, paused.
+    Nothing,
+    /// What completed up to this checkpoint; the fork is paused.
+    Checkpoint(u32),
 }
 
 impl KeepSteps {
@@ -41,6 +45,8 @@ impl KeepSteps {
         match self {
             KeepSteps::Completed => Keep::Completed,
             KeepSteps::Before(key) => Keep::Before(key),
+            KeepSteps::Nothing => Keep::Nothing,
+            KeepSteps::Checkpoint(number) => Keep::Checkpoint(*number),
         }
     }
 }
