@@ -83,13 +83,7 @@ impl Run {
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
         let from = other.state();
-        // RUN-8.9
-        if from.is_discarded() {
-            return Err(Refused {
-                reason: RefusedReason::RunDiscarded,
-                message: String::from("the run was discarded; what it was made from is gone"),
-            });
-        }
+        require_contents(from)?;
         let n_kept = n_kept(other, keep)?;
         if let Some(edited) = &edited
             && let Some(changed) = other.changed_by(keep, &edited.plan)?.first()
@@ -146,17 +140,7 @@ impl Run {
             results,
             ..PlanCreated::default()
         }));
-        // RUN-14.1
-        if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {
-            let state = match checkpoint_of(from, keep)? {
-                None => session.state.clone(),
-                Some(checkpoint) => match &checkpoint.session {
-                    Some(state) => state.clone(),
-                    None => turn.store(Opaque::default().as_encoded().clone()),
-                },
-            };
-            turn.own_session_is(&state);
-        }
+        begin_session(&mut turn, from, keep)?;
         keep_steps(&mut turn, other, &plan, keep, n_kept);
         // RUN-8.5
         if keep.is_rollback() {
@@ -247,6 +231,35 @@ fn n_kept(other: &Run, keep: Keep<'_>) -> Result<usize, Refused> {
             })
         }
     }
+}
+
+// RUN-8.9
+/// Refuses to fork a run that does not keep what it was made from.
+fn require_contents(from: &RunState) -> Result<(), Refused> {
+    if !from.is_discarded() {
+        return Ok(());
+    }
+    Err(Refused {
+        reason: RefusedReason::RunDiscarded,
+        message: String::from("the run was discarded; what it was made from is gone"),
+    })
+}
+
+// RUN-14.1
+/// The session of a fork of a run that shares none: as the other run left it, or as it was at the checkpoint.
+fn begin_session(turn: &mut Turn<'_>, from: &RunState, keep: Keep<'_>) -> Result<(), Refused> {
+    let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) else {
+        return Ok(());
+    };
+    let state = match checkpoint_of(from, keep)? {
+        None => session.state.clone(),
+        Some(checkpoint) => match &checkpoint.session {
+            Some(state) => state.clone(),
+            None => turn.store(Opaque::default().as_encoded().clone()),
+        },
+    };
+    turn.own_session_is(&state);
+    Ok(())
 }
 
 /// The checkpoint that a fork goes back to; `None` if it goes back to none. Those of earlier revisions are of other steps.
