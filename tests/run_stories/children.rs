@@ -16,7 +16,7 @@ fn sub_plan(key: &str, plan_id: &str) -> Value {
 }
 
 /// The only child of a run, once it is there.
-async fn child_of(world: &World, run_id: &str) -> Value {
+pub(crate) async fn child_of(world: &World, run_id: &str) -> Value {
     let filter = json!({ "parent_run_id": run_id });
     let found = async || world.all_runs(filter.clone()).await.into_iter().next();
     escapement_tests::wait_for("the child", crate::world::LIMIT, found)

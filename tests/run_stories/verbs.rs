@@ -145,6 +145,58 @@ async fn s60_a_checkpoint_keeps_its_data_and_has_a_limit() {
 }
 
 #[tokio::test]
+async fn s60_a_run_that_has_ended_is_rolled_back_by_another_one_that_waits() {
+    let world = World::start().await;
+    let steps = json!([
+        call("a", "script.effect", json!({})),
+        question("q"),
+        call("b", "script.effect", json!({}))
+    ]);
+    let run_id = world.run(steps).await;
+    let request = world.open_request(&run_id).await;
+    let checkpoint = json!({ "run_id": run_id, "data": { "at": "q" } });
+    world.call("RunService/CreateCheckpoint", checkpoint).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    world.ended(&run_id).await;
+    let ended = world.get(&run_id).await;
+    let back = json!({ "run_id": run_id, "mode": "restore", "request_id": "once" });
+    let answer = world.call("RunService/RollbackRun", back.clone()).await;
+    assert_eq!(answer["checkpoint"]["data"], json!({ "at": "q" }));
+    let fork = text(&answer["run"]["run_id"]);
+    let again = world.call("RunService/RollbackRun", back).await;
+    assert_eq!(again["run"]["run_id"], json!(fork), "the same request makes one");
+    let waits = world.get(&fork).await;
+    assert_eq!(
+        (
+            &waits["forked_from"],
+            &waits["plan_status"],
+            &waits["completed_steps"]
+        ),
+        (&json!(run_id), &json!("pending"), &json!(1))
+    );
+    assert_eq!(world.get(&run_id).await, ended, "the other one stays as it is");
+    world
+        .call("RunService/ResumeRun", json!({ "run_id": fork }))
+        .await;
+    let request = world.open_request(&fork).await;
+    world.respond(&request, json!({ "text": "again" })).await.unwrap();
+    assert_eq!(world.ended(&fork).await["state"], "completed");
+    assert_eq!(world.called(&fork), ["b"]);
+
+    let reset = json!({ "run_id": run_id, "mode": "reset" });
+    let answer = world.call("RunService/RollbackRun", reset).await;
+    assert_eq!(answer["run"]["completed_steps"], 0);
+    let stale = json!({ "run_id": run_id, "mode": "reset", "etag": "1" });
+    let refusal = world.refusal("RunService/RollbackRun", stale).await;
+    assert_eq!(refusal.is(), (Code::Aborted, "ETAG_MISMATCH"));
+    let other = world.ended_run(json!([])).await;
+    let none = json!({ "run_id": other["run_id"], "mode": "reset" });
+    let refusal = world.refusal("RunService/RollbackRun", none).await;
+    assert_eq!(refusal.is(), (Code::FailedPrecondition, "NO_CHECKPOINT"));
+    world.close().await;
+}
+
+#[tokio::test]
 async fn s62_forks_and_retries_keep_completed_work() {
     let world = World::start().await;
     let failing = with(

@@ -4,13 +4,13 @@
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
-    CarriedResult, Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
+    CarriedResult, Event, PlanCreated, Reason, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
     UnitResult,
 };
 use crate::plan::Plan;
 use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
-use crate::state::{RunState, StepStage, StepState, UnitState};
+use crate::state::{Checkpoint, RunState, StepStage, StepState, UnitState};
 use crate::turn::revisions::failed_keys;
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::collections::BTreeSet;
@@ -31,6 +31,20 @@ pub enum Keep<'a> {
     Completed,
     /// What ended before this step in canonical order, failures included.
     Before(&'a str),
+    /// Nothing: it goes back to the beginning, and is paused.
+    Nothing,
+    /// What completed up to the checkpoint of this number: it goes back there, and is paused.
+    Checkpoint(u32),
+}
+
+impl Keep<'_> {
+    /// True if the other run is rolled back by the fork.
+    fn is_rollback(self) -> bool {
+        match self {
+            Keep::Completed | Keep::Before(_) => false,
+            Keep::Nothing | Keep::Checkpoint(_) => true,
+        }
+    }
 }
 
 /// A plan in the place of the one of the other run.
@@ -57,7 +71,8 @@ impl Run {
     /// other one, and `spec.forked_from` is set here.
     ///
     /// # Errors
-    /// [`Refused`] with [`RefusedReason::UnknownStep`] or [`RefusedReason::KeptStepChanged`].
+    /// [`Refused`] with [`RefusedReason::RunDiscarded`], [`RefusedReason::UnknownStep`],
+    /// [`RefusedReason::NoCheckpoint`] or [`RefusedReason::KeptStepChanged`].
     pub fn fork(
         other: &Run,
         run_id: RunId,
@@ -68,6 +83,7 @@ impl Run {
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
         let from = other.state();
+        require_contents(from)?;
         let n_kept = n_kept(other, keep)?;
         if let Some(edited) = &edited
             && let Some(changed) = other.changed_by(keep, &edited.plan)?.first()
@@ -124,11 +140,14 @@ impl Run {
             results,
             ..PlanCreated::default()
         }));
-        // RUN-14.1
-        if let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) {
-            turn.own_session_is(&session.state);
-        }
+        begin_session(&mut turn, from, keep)?;
         keep_steps(&mut turn, other, &plan, keep, n_kept);
+        // RUN-8.5
+        if keep.is_rollback() {
+            turn.emit(Event::PauseRequested(Reason {
+                reason: String::from("rollback"),
+            }));
+        }
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
     }
@@ -161,6 +180,12 @@ fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, n_k
             continue;
         };
         let state = &from.steps[before];
+        if let Ok(Some(checkpoint)) = checkpoint_of(from, keep) {
+            let had_completed = checkpoint.completed.iter().any(|step| *step as usize == before);
+            if !had_completed || state.stage() != StepStage::Completed {
+                continue;
+            }
+        }
         // What is to be mended is tried again.
         if state.stage() == StepStage::Failed && difference(other.plan(), before, plan).is_some() {
             continue;
@@ -195,7 +220,9 @@ fn results_left(other: &Run, keep: Keep<'_>, plan: &Plan, now: i64, blobs: &dyn 
 fn n_kept(other: &Run, keep: Keep<'_>) -> Result<usize, Refused> {
     let steps = &other.plan().steps;
     match keep {
+        Keep::Nothing => Ok(0),
         Keep::Completed => Ok(steps.len()),
+        Keep::Checkpoint(_) => checkpoint_of(other.state(), keep).map(|_| steps.len()),
         Keep::Before(key) => {
             let found = steps.iter().position(|step| step.key == key);
             found.ok_or_else(|| Refused {
@@ -203,6 +230,51 @@ fn n_kept(other: &Run, keep: Keep<'_>) -> Result<usize, Refused> {
                 message: format!("the plan has no step {key:?}"),
             })
         }
+    }
+}
+
+// RUN-8.9
+/// Refuses to fork a run that does not keep what it was made from.
+fn require_contents(from: &RunState) -> Result<(), Refused> {
+    if !from.is_discarded() {
+        return Ok(());
+    }
+    Err(Refused {
+        reason: RefusedReason::RunDiscarded,
+        message: String::from("the run was discarded; what it was made from is gone"),
+    })
+}
+
+// RUN-14.1
+/// The session of a fork of a run that shares none: as the other run left it, or as it was at the checkpoint.
+fn begin_session(turn: &mut Turn<'_>, from: &RunState, keep: Keep<'_>) -> Result<(), Refused> {
+    let Some(session) = from.session.as_ref().filter(|_| from.spec.session_id.is_empty()) else {
+        return Ok(());
+    };
+    let state = match checkpoint_of(from, keep)? {
+        None => session.state.clone(),
+        Some(checkpoint) => match &checkpoint.session {
+            Some(state) => state.clone(),
+            None => turn.store(Opaque::default().as_encoded().clone()),
+        },
+    };
+    turn.own_session_is(&state);
+    Ok(())
+}
+
+/// The checkpoint that a fork goes back to; `None` if it goes back to none. Those of earlier revisions are of other steps.
+fn checkpoint_of<'a>(from: &'a RunState, keep: Keep<'_>) -> Result<Option<&'a Checkpoint>, Refused> {
+    let Keep::Checkpoint(number) = keep else {
+        return Ok(None);
+    };
+    let is_meant =
+        |known: &&Checkpoint| known.number == number && known.revision_number == from.revision_number;
+    match from.checkpoints.iter().find(is_meant) {
+        Some(checkpoint) => Ok(Some(checkpoint)),
+        None => Err(Refused {
+            reason: RefusedReason::NoCheckpoint,
+            message: String::from("the run has no such checkpoint"),
+        }),
     }
 }
 

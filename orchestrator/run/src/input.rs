@@ -294,11 +294,16 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
+/// The reason of a cancelled run that nobody wants any more.
+pub const DISCARDED: &str = "discarded";
+
 /// Reasons of refusals, as callers read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusedReason {
     /// `RUN_ENDED`
     RunEnded,
+    /// `RUN_DISCARDED`
+    RunDiscarded,
     /// `NOT_QUEUED`
     NotQueued,
     /// `NOT_PAUSED`
@@ -339,8 +344,9 @@ pub enum RefusedReason {
 
 impl RefusedReason {
     /// All of them.
-    pub const ALL: [RefusedReason; 19] = [
+    pub const ALL: [RefusedReason; 20] = [
         RefusedReason::RunEnded,
+        RefusedReason::RunDiscarded,
         RefusedReason::NotQueued,
         RefusedReason::NotPaused,
         RefusedReason::AlreadyPaused,
@@ -365,6 +371,7 @@ impl RefusedReason {
     pub fn as_str(self) -> &'static str {
         match self {
             RefusedReason::RunEnded => "RUN_ENDED",
+            RefusedReason::RunDiscarded => "RUN_DISCARDED",
             RefusedReason::NotQueued => "NOT_QUEUED",
             RefusedReason::NotPaused => "NOT_PAUSED",
             RefusedReason::AlreadyPaused => "ALREADY_PAUSED",

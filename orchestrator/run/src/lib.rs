@@ -33,8 +33,8 @@ mod turn;
 pub use contract_request::ENVIRONMENT_KEY;
 pub use fork::{ChangedStep, EditedPlan, Keep};
 pub use input::{
-    Answer, Blobs, Commit, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason, RewindScope,
-    Rollback, SessionNews, Upload,
+    Answer, Blobs, Commit, DISCARDED, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason,
+    RewindScope, Rollback, SessionNews, Upload,
 };
 pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};

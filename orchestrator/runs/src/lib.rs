@@ -14,7 +14,7 @@ mod texts;
 mod work;
 
 pub use inbox::{INBOX_STREAM, InboxChange};
-pub use notices::{Notice, NoticeKind, NoticeRow, stream_of_session, stream_of_user};
+pub use notices::{Notice, NoticeKind, NoticeRow, notice_of_damaged, stream_of_session, stream_of_user};
 pub use runs::{Config, Durable, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
 pub use sessions::Sessions;
 pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

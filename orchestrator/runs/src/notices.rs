@@ -4,13 +4,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::Namespace;
 use escapement_model::opaque::{ValueView, value, value_of};
+use escapement_model::{Namespace, RunId};
 use escapement_run::journal::{Entry, Event, Failure, PlanCreated, Stored};
 use escapement_run::plan::{Plan, Step};
-use escapement_run::spec::{Notices, namespace_named};
+use escapement_run::spec::{Notices, Spec, namespace_named};
+use escapement_run::state::RunState;
 use escapement_run::template::json_text;
-use escapement_run::{Commit, Run};
+use escapement_run::{Commit, DISCARDED, Run};
 use prost::{Enumeration, Message};
 
 use crate::texts::Texts;
@@ -79,13 +80,9 @@ pub fn stream_of_session(namespace: &Namespace, session_id: &str) -> String {
 pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
     let spec = &run.state().spec;
     let told = spec.notices();
-    if told == Notices::None || !spec.parent_run_id.is_empty() {
+    let streams = streams_of(spec);
+    if streams.is_empty() {
         return Vec::new();
-    }
-    let namespace = namespace_named(&spec.namespace);
-    let mut streams = Vec::from([stream_of_user(&namespace, &spec.user_id)]);
-    if !spec.session_id.is_empty() {
-        streams.push(stream_of_session(&namespace, &spec.session_id));
     }
     // An entry is told with the plan that it is about. The first plan of a run takes no other one's place.
     let is_plan = |entry: &&Entry| matches!(entry.event, Some(Event::PlanCreated(_)));
@@ -126,6 +123,38 @@ pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
         });
     }
     rows
+}
+
+/// What tells the user that a damaged run is discarded; `None` if its user is told nothing, or is not known any more. The state is that
+/// after its last entry that can be read.
+pub fn notice_of_damaged(state: &RunState, at: i64) -> Option<NoticeRow> {
+    let streams = streams_of(&state.spec);
+    let run_id = RunId::from_bytes(state.run_id[..].try_into().ok()?)?;
+    let notice = Notice {
+        kind: NoticeKind::System.into(),
+        text: format!("{run_id} → {}", Texts::of(&state.spec.locale).discarded),
+        run_id: state.run_id.clone(),
+        sequence: state.sequence,
+        step_key: String::new(),
+    };
+    (!streams.is_empty()).then(|| NoticeRow {
+        streams,
+        at,
+        record: Bytes::from(notice.encode_to_vec()),
+    })
+}
+
+/// Where a run tells its user something; nowhere if it tells nothing.
+fn streams_of(spec: &Spec) -> Vec<String> {
+    if spec.notices() == Notices::None || !spec.parent_run_id.is_empty() {
+        return Vec::new();
+    }
+    let namespace = namespace_named(&spec.namespace);
+    let mut streams = Vec::from([stream_of_user(&namespace, &spec.user_id)]);
+    if !spec.session_id.is_empty() {
+        streams.push(stream_of_session(&namespace, &spec.session_id));
+    }
+    streams
 }
 
 /// What a notice is, which step it is about, and what it says.
@@ -183,7 +212,7 @@ impl<'a> Telling<'a> {
                     format!("{name} → {word} ({})", failure(&end.error)),
                 )
             }
-            Event::RunCancelled(end) if end.reason == "discarded" => {
+            Event::RunCancelled(end) if end.reason == DISCARDED => {
                 of_run(NoticeKind::System, format!("{name} → {}", texts.discarded))
             }
             Event::RunCancelled(end) => of_run(

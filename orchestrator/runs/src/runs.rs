@@ -387,6 +387,7 @@ impl Runs {
             requests,
             notices,
             snapshot,
+            is_discarded: state.is_discarded(),
             effects,
         };
         self.place(run_id);

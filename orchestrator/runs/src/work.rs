@@ -65,6 +65,8 @@ pub struct Work {
     pub notices: Vec<NoticeRow>,
     /// The state after the last entry, if it is time for a snapshot.
     pub snapshot: Option<Bytes>,
+    /// True if the run is discarded with this: of what it refers to only documents of revisions are kept.
+    pub is_discarded: bool,
     /// What may leave once all of this is durable.
     pub(crate) effects: Vec<Effect>,
 }

@@ -62,8 +62,8 @@ impl Artifacts {
     async fn content(&self, request: v1::DownloadRequest) -> Result<Bytes, Rejection> {
         let look = |run: &Run, blobs: &dyn Blobs, at: usize| {
             let created = &run.state().artifacts[at].created;
-            let content = created.content.as_ref().map(|content| content.load(blobs));
-            content.ok_or_else(|| elsewhere(created))
+            let content = created.content.as_ref().ok_or_else(|| elsewhere(created))?;
+            content.kept(run, blobs)
         };
         self.one(&request.run_id, &request.artifact_id, look).await?
     }

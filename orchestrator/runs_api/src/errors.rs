@@ -150,9 +150,12 @@ impl From<Rejection> for Status {
 
 /// The status of what runs answered.
 fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
-    let message = match run_id {
-        Some(run_id) => format!("Run {run_id}: {error}."),
-        None => format!("{error}."),
+    let message = match (run_id, error) {
+        (Some(run_id), CallError::Damaged(_)) => {
+            format!("Run {run_id}: {error}. DiscardRun removes it if it has not ended, DeleteRun if it has.")
+        }
+        (Some(run_id), _) => format!("Run {run_id}: {error}."),
+        (None, _) => format!("{error}."),
     };
     let (code, reason) = match error {
         CallError::Refused(reason, _) => (code_of(*reason), reason.as_str()),
@@ -193,6 +196,7 @@ fn of_removed(removed: &RemovedRun, message: String) -> Status {
 fn code_of(reason: RefusedReason) -> Code {
     match reason {
         RefusedReason::RunEnded
+        | RefusedReason::RunDiscarded
         | RefusedReason::NotQueued
         | RefusedReason::NotPaused
         | RefusedReason::AlreadyPaused

@@ -2,6 +2,7 @@
 
 mod about;
 mod create;
+mod discarding;
 mod events;
 mod evidence;
 mod export;
@@ -344,8 +345,9 @@ impl RunService for Runs {
         &self,
         request: Request<v1::RollbackRunRequest>,
     ) -> Result<Response<v1::RollbackRunResponse>, Status> {
+        let caller = Caller::of(&request);
         let request = self.admitted(request).await?;
-        Ok(Response::new(Runs::rollback_run(self, request).await?))
+        Ok(Response::new(Runs::rollback_run(self, request, &caller).await?))
     }
 
     async fn fork_run(

@@ -32,7 +32,7 @@ pub struct RunExport {
 pub enum ExportFault {
     /// The store cannot be read, or the run is damaged in it.
     Store(StoreFault),
-    /// The run was removed meanwhile, or the first entries of its journal were dropped.
+    /// The run was removed meanwhile, the first entries of its journal were dropped, or it was discarded and a content went with it.
     Gone,
     /// An entry does not decode.
     Unreadable {
@@ -51,7 +51,9 @@ impl fmt::Display for ExportFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExportFault::Store(_) => f.write_str("the run cannot be read"),
-            ExportFault::Gone => f.write_str("the run or a part of its journal is not there any more"),
+            ExportFault::Gone => f.write_str(
+                "the run, a part of its journal, or a content that it refers to is not there any more",
+            ),
             ExportFault::Unreadable { sequence } => write!(f, "entry {sequence} does not decode"),
         }
     }

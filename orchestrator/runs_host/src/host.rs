@@ -239,7 +239,10 @@ impl RunsHost {
         }
         self.ended.append(&mut self.ending);
         for (run_id, run) in self.ending_runs.drain(..) {
-            self.recent.keep(run_id, run);
+            // What a discarded run refers to is gone: it is looked at as the store has it.
+            if !run.state().is_discarded() {
+                self.recent.keep(run_id, run);
+            }
         }
         self.park(RESTING_MAX);
     }

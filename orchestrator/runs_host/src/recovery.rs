@@ -138,7 +138,7 @@ pub(crate) fn fold(reader: &dyn RunReader, summary: &RunSummary, plans: &SharedP
 }
 
 /// The run, if everything that it refers to is there: what it meets later on must not end the others.
-fn require_contents(reader: &dyn RunReader, run: Run) -> Result<Run, String> {
+pub(crate) fn require_contents(reader: &dyn RunReader, run: Run) -> Result<Run, String> {
     for digest in run.state().contents() {
         content(reader, &digest)?;
     }
@@ -159,7 +159,8 @@ pub enum StoredRunFault {
     Damaged(String),
 }
 
-/// Folds a run from what is durable and looks at it. `None` if the store has no such run.
+/// Folds a run from what is durable and looks at it. `None` if the store has no such run. What was purged with a discarded run
+/// is shown as a value that says nothing.
 ///
 /// # Errors
 /// [`StoredRunFault`].
@@ -178,24 +179,33 @@ pub fn look_at_stored<T>(
         Err(fault) => return Err(StoredRunFault::Store(fault)),
     };
     let run = fold(reader, &summary, &SharedPlans::default()).map_err(StoredRunFault::Damaged)?;
-    Ok(Some(look(&run, &DurableContents(reader))))
+    let contents = DurableContents {
+        reader,
+        are_purged: run.state().is_discarded(),
+    };
+    Ok(Some(look(&run, &contents)))
 }
 
 /// Contents that are durable, read when they are asked for.
-struct DurableContents<'a>(&'a dyn RunReader);
+struct DurableContents<'a> {
+    reader: &'a dyn RunReader,
+    /// True if the run does not keep them: then one that is not there is empty.
+    are_purged: bool,
+}
 
 impl Blobs for DurableContents<'_> {
     /// # Panics
     /// If the store has lost a content that a run refers to, or cannot read it.
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
-        let found = self.0.content(digest);
-        found
-            .expect("contents are readable")
-            .expect("contents are kept while runs refer to them")
+        let found = self.reader.content(digest).expect("contents are readable");
+        if self.are_purged {
+            return found.unwrap_or_default();
+        }
+        found.expect("contents are kept while runs refer to them")
     }
 }
 
-fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), String> {
+pub(crate) fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), String> {
     for stored in page {
         if stored.seq <= state.sequence {
             continue;

@@ -139,6 +139,8 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
         snapshot: snapshot.map(|bytes| Snapshot { seq: last, bytes }),
         contents: contents(work),
         pinned: work.pinned.clone(),
+        // RUN-8.9
+        purges: work.is_discarded,
         opened: work.requests.iter().filter_map(|row| opened(work, row)).collect(),
         closed: work.requests.iter().filter_map(|row| closed(work, row)).collect(),
         notices: work.notices.iter().flat_map(told).chain(in_inbox(work)).collect(),
@@ -164,7 +166,7 @@ fn contents(work: &Work) -> Vec<Content> {
 }
 
 /// A notice in each of its streams.
-fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
+pub(crate) fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
     row.streams.iter().map(|stream| NewNotice {
         stream: stream.clone(),
         at: row.at,

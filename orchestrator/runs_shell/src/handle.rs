@@ -1,17 +1,22 @@
 //! The way to the thread of runs: calls in, answers back. Knows no state of a run.
 
+mod discard;
+mod forks;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use escapement_model::RunId;
-use escapement_run::spec::Spec;
-use escapement_run::{Blobs, EditedPlan, Input, Keep, RefusedReason, Run};
-use escapement_runs::{NewFork, NotHandled};
-use escapement_runs_host::{Create, Links, NotCreated, NotForked, RunsHost, StoredRunFault, look_at_stored};
+use escapement_run::{Blobs, Input, RefusedReason, Run};
+use escapement_runs::NotHandled;
+use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
+
+pub use discard::Discarded;
+pub use forks::{Fork, KeepSteps};
 
 use crate::error::CallError;
 use crate::follow::{Follow, FollowAll, Follows};
@@ -57,32 +62,6 @@ pub struct Condition {
     pub last_sequence: Option<u64>,
     /// What its caller may repeat.
     pub request: Option<ClientRequest>,
-}
-
-/// A run that is to go on where another one was.
-#[derive(Clone, Debug)]
-pub struct Fork {
-    /// The other run.
-    pub from: RunId,
-    /// The run.
-    pub run_id: RunId,
-    /// What it keeps.
-    pub keep: KeepSteps,
-    /// Its plan, if it is another one.
-    pub edited: Option<EditedPlan>,
-    /// What it is made from; `None` for what the other one is made from. No run waits for it in any case.
-    pub spec: Option<Spec>,
-    /// What its caller may repeat, and gets the same run for.
-    pub request: Option<ClientRequest>,
-}
-
-/// What a fork keeps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeepSteps {
-    /// Everything that completed, and what branches skipped.
-    Completed,
-    /// What ended before this step in canonical order, failures included.
-    Before(String),
 }
 
 impl RunsHandle {
@@ -181,58 +160,6 @@ impl RunsHandle {
             true => Ok(()),
             false => Err(self.why_not_live(run_id).await?),
         }
-    }
-
-    // RUN-8.8
-    /// Makes a run that goes on where another one was. It is durable when this answers.
-    ///
-    /// # Errors
-    /// [`CallError`]; [`CallError::Refused`] with `UNKNOWN_STEP`.
-    pub async fn fork(&self, fork: Fork) -> Result<Created, CallError> {
-        let from = fork.from;
-        match self.fork_of(fork.clone(), None).await? {
-            Some(created) => Ok(created),
-            None => {
-                let ended = self.look_at_stored(from, |run, _| run.clone()).await?;
-                let forked = self.fork_of(fork, Some(ended)).await?;
-                forked.ok_or(CallError::NotFound)
-            }
-        }
-    }
-
-    /// `None` if the other run is neither given nor lives.
-    async fn fork_of(&self, fork: Fork, ended: Option<Run>) -> Result<Option<Created>, CallError> {
-        let edited = fork.edited.as_ref();
-        let bytes = edited.map_or(0, |edited| edited.plan.document.len());
-        let change = move |host: &mut RunsHost, now| {
-            let other = ended.as_ref().or_else(|| host.run(fork.from).map(|(run, _)| run));
-            let Some(other) = other else {
-                return Ok(None);
-            };
-            let mut spec = fork.spec.unwrap_or_else(|| other.state().spec.clone());
-            spec.parent_run_id.clear();
-            let digest = fork.request.as_ref().map(|request| request.digest);
-            let keep = match &fork.keep {
-                KeepSteps::Completed => Keep::Completed,
-                KeepSteps::Before(key) => Keep::Before(key),
-            };
-            let run = NewFork {
-                run_id: fork.run_id,
-                ended: ended.as_ref(),
-                from: fork.from,
-                spec,
-                keep,
-                edited: fork.edited,
-            };
-            let request = fork.request;
-            match host.fork(escapement_runs_host::Fork { run, request }, now) {
-                Ok(run_id) => Ok(Some(new(run_id))),
-                Err(NotForked::NotThere) => Ok(None),
-                Err(NotForked::NotCreated(why)) => attached(why, digest).map(Some),
-                Err(NotForked::Refused(refused)) => Err(refused.into()),
-            }
-        };
-        self.change(bytes, change).await
     }
 
     /// Changes something in the turn of the other changes. What it changes is durable when this answers.

@@ -49,7 +49,7 @@ pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;
 pub use follow::{Follow, FollowAll};
-pub use handle::{Condition, Created, Fork, KeepSteps, RunsHandle};
+pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;
 pub use rights::{Origin, Rights, StillPermits};

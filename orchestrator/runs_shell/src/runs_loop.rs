@@ -81,7 +81,8 @@ impl<S> RunsThread<S> {
 
 /// Takes up what the store holds and starts the thread.
 ///
-/// Runs that cannot be taken up do not stop the start; they are named in the log, and every call to them fails.
+/// Runs that cannot be taken up do not stop the start; they are named in the log, and every call to them fails but the one that
+/// discards them.
 ///
 /// # Errors
 /// [`StoreFault`] if the store as a whole cannot be read, or the operating system gives no thread.

@@ -84,6 +84,13 @@ pub trait RunStore: Send {
     /// As [`RunStore::commit`].
     fn remove_run(&mut self, id: RunId, now_unix_ms: i64) -> Result<RunRemoved, StoreFault>;
 
+    /// Removes one run, whether it has ended or not and whatever of it is damaged; durable when it returns. One that has not ended
+    /// leaves its id as if it had ended now, in this state. Never [`RunRemoved::Live`].
+    ///
+    /// # Errors
+    /// As [`RunStore::commit`]; [`StoreFault::CorruptRun`] if not even the removal can be done.
+    fn discard_run(&mut self, id: RunId, state: u8, now_unix_ms: i64) -> Result<RunRemoved, StoreFault>;
+
     /// Changes one definition in a transaction of its own; durable when it returns.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
-    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunStore, RunWrite,
-    open_reader,
+    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunRemoved, RunStore,
+    RunWrite, open_reader,
 };
 use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
 use rusqlite::Connection;
@@ -227,6 +227,35 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
     assert_eq!((counts.live, counts.ended, counts.removed), (6, 1, 2));
     let left = reader.removed(RunSample::new(5).run_id()).unwrap().unwrap();
     assert_eq!((left.number, left.removed_at), (5, 99));
+    commit(&mut store, [RunSample::new(6).append(6, 1)]);
+    drop(store);
+    drop(open(directory.path()));
+    assert_eq!(findings(directory.path()), []);
+}
+
+#[test]
+fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
+    let directory = furnished();
+    tamper(
+        &directory,
+        "UPDATE journal SET entry = x'00' WHERE place = (4 << 32) + 2",
+    );
+    tamper(&directory, "UPDATE run SET priority = 70 WHERE number = 5");
+    let mut store = open(directory.path());
+    for number in [4, 5] {
+        let run_id = RunSample::new(number).run_id();
+        assert_eq!(store.discard_run(run_id, 9, 99).unwrap(), RunRemoved::Done);
+        assert_eq!(store.discard_run(run_id, 9, 99).unwrap(), RunRemoved::NotFound);
+        let left = store.reader().unwrap().removed(run_id).unwrap().unwrap();
+        assert_eq!((left.state, left.removed_at), (9, 99));
+    }
+    let reader = store.reader().unwrap();
+    let counts = reader.counts().unwrap();
+    assert_eq!((counts.live, counts.ended, counts.removed), (6, 1, 2));
+    assert!(
+        reader.content(&shared().digest()).unwrap().is_some(),
+        "others refer to it"
+    );
     commit(&mut store, [RunSample::new(6).append(6, 1)]);
     drop(store);
     drop(open(directory.path()));

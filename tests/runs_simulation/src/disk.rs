@@ -114,6 +114,13 @@ impl RunStore for OpenStore {
         }
     }
 
+    fn discard_run(&mut self, id: RunId, state: u8, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        match self {
+            Self::Memory(store) => store.discard_run(id, state, now_unix_ms),
+            Self::Embedded(store) => store.discard_run(id, state, now_unix_ms),
+        }
+    }
+
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
         match self {
             Self::Memory(store) => store.define(write),

@@ -1,10 +1,18 @@
-//! What a state refers to by SHA-256. Reads none of it.
+//! What a state refers to by SHA-256, and whether that is kept. Reads none of it.
 
-use super::RunState;
+use super::{RunState, Stage};
+use crate::input::DISCARDED;
 use crate::journal::Stored;
 use alloc::collections::BTreeSet;
 
 impl RunState {
+    // RUN-8.9
+    /// True if the run was discarded: of what it refers to by SHA-256 only documents of revisions are kept.
+    pub fn is_discarded(&self) -> bool {
+        let error = self.end.as_ref().and_then(|end| end.error.as_ref());
+        self.stage() == Stage::Cancelled && error.is_some_and(|error| error.message == DISCARDED)
+    }
+
     /// The SHA-256 of every content that this state refers to. Earlier entries of the journal may refer to more.
     pub fn contents(&self) -> BTreeSet<[u8; 32]> {
         let steps = self.steps.iter().flat_map(|step| {

@@ -1,7 +1,7 @@
 //! What callers and operators do to a run as a whole: pause, resume, rewind, roll back, override, checkpoint, recover.
 
 use super::{Turn, refused, refused_because};
-use crate::input::{OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
+use crate::input::{DISCARDED, OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
 use crate::journal::{
     CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
 };
@@ -291,7 +291,7 @@ impl Turn<'_> {
         };
         self.emit(Event::RunRecovered(recovered));
         if self.state.spec.policy.resume() == ResumePolicy::Discard {
-            return self.cancel(String::from("discarded"));
+            return self.cancel(String::from(DISCARDED));
         }
         if self.state.recoveries >= RECOVERIES_MAX {
             return self.fail(Failure {

@@ -6,7 +6,7 @@ use escapement_run::journal::Event;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
-use escapement_run::{EditedPlan, Input, Keep, RefusedReason, plan, preview};
+use escapement_run::{DISCARDED, EditedPlan, Input, Keep, RefusedReason, plan, preview};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -50,6 +50,53 @@ fn a_fork_keeps_all_completed_work_and_runs_the_rest() {
     fork.complete("x", json!({"sent": true}));
     assert_eq!(fork.run.shown().as_str(), "completed");
     assert_eq!(fork.run.state().spec.forked_from, old.run_id);
+}
+
+// RUN-8.5
+#[test]
+fn a_run_that_has_ended_is_rolled_back_by_a_fork_that_is_paused() {
+    let patch = json!({"$state_patch": {"seen": "then"}});
+    let late = json!({"$state_patch": {"seen": "late"}});
+    let mut world = World::of(json!([call("a"), call_after("b", &["a"])]));
+    let session = |world: &World| {
+        let session = world.run.state().session.clone().unwrap();
+        session.state.inline
+    };
+    world.complete("a", patch);
+    let at_checkpoint = session(&world);
+    let data = opaque(&json!({}));
+    world.input(Input::Checkpoint { data });
+    world.complete("b", late);
+    assert_eq!(world.run.shown().as_str(), "completed");
+    let rolled_back = |keep| world.fork(other_id(), spec(Preset::Standard), keep);
+
+    let mut restored = rolled_back(Keep::Checkpoint(1)).unwrap();
+    assert_eq!(restored.shows(), "queued: a completed, b pending");
+    assert_eq!(session(&restored), at_checkpoint, "the session of that time");
+    assert!(restored.run.state().pause_wanted);
+    let reason = String::new();
+    restored.input(Input::Resume { reason });
+    restored.input(Input::Admit);
+    restored.complete("b", json!({}));
+    assert_eq!(restored.run.shown().as_str(), "completed");
+
+    let reset = rolled_back(Keep::Nothing).unwrap();
+    assert_eq!(reset.shows(), "queued: a pending, b pending");
+    assert_ne!(session(&reset), at_checkpoint, "stays as it is");
+    let refused = rolled_back(Keep::Checkpoint(2)).err().unwrap();
+    assert_eq!(refused.reason, RefusedReason::NoCheckpoint);
+}
+
+// RUN-8.9
+#[test]
+fn a_run_that_was_discarded_is_not_forked() {
+    let mut world = World::of(json!([call("a"), call_after("b", &["a"])]));
+    world.complete("a", json!({}));
+    let reason = DISCARDED.to_owned();
+    world.input(Input::Cancel { reason });
+    assert!(world.run.state().is_discarded());
+    let refused = world.fork(other_id(), spec(Preset::Standard), Keep::Completed);
+    assert_eq!(refused.err().unwrap().reason, RefusedReason::RunDiscarded);
 }
 
 /// A plan of these steps, in the place of another one.

@@ -15,6 +15,7 @@ mod forks;
 mod hostile;
 mod limits;
 mod models;
+mod names;
 mod people;
 mod planned;
 mod planning;

@@ -1,5 +1,6 @@
 //! `ExportRun`: everything that is recorded of a run that has ended, as a file in pieces.
 
+use super::discarding::purged;
 use super::{Answers, Runs};
 use crate::errors::Rejection;
 use crate::fields;
@@ -24,6 +25,9 @@ impl Runs {
             };
             if summary.progress.ended_at.is_none() {
                 return Ok(Err(not_ended(run_id)));
+            }
+            if let Some(purged) = purged(reader, run_id)? {
+                return Ok(Err(purged));
             }
             let begun = RunExport::begin(reader, run_id)?;
             Ok(begun.ok_or(Rejection::OfRun(run_id, CallError::NotFound)))

@@ -2,7 +2,7 @@
 
 use super::Runs;
 use super::ids::{client_request, new_run_id};
-use super::steps::{step_named, unknown_step};
+use super::steps::{point_named, step_named, unknown_step};
 use super::verbs::etag;
 use crate::caller::{Caller, check_run};
 use crate::errors::{Problem, Rejection};
@@ -17,6 +17,7 @@ use escapement_run::{EditedPlan, Keep, RefusedReason, Run, ShownState};
 use escapement_runs_shell::{CallError, Fork, KeepSteps};
 use escapement_store::runs::ClientRequest;
 use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::rollback_run_request::Mode;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -116,6 +117,55 @@ impl Runs {
         }
     }
 
+    // RUN-8.5
+    /// Rolls a run back that has ended: that makes another one, which is paused. The same request makes one.
+    pub(super) async fn rolled_back(
+        &self,
+        ended: EndedRun,
+        mode: Mode,
+        request: &v1::RollbackRunRequest,
+        caller: &Caller,
+    ) -> Result<v1::Run, Rejection> {
+        let EndedRun {
+            run_id,
+            last_sequence,
+        } = ended;
+        let client = client_request("rollback", &run_id.to_string(), &request.request_id, request);
+        if let Some(before) = self.made_before(client.as_ref()).await? {
+            return self.look_afterwards(before).await;
+        }
+        let number = request.checkpoint.map(i32::cast_unsigned);
+        let (request_id, by) = (request.request_id.clone(), caller.clone());
+        let seen = self.look(run_id, move |run, _| {
+            if last_sequence.is_some_and(|last| last != run.state().sequence) {
+                return Err(Rejection::OfRun(run_id, CallError::EtagMismatch));
+            }
+            let Some(point) = point_named(run, number) else {
+                let message = "the run has no such checkpoint".to_owned();
+                let refused = CallError::Refused(RefusedReason::NoCheckpoint, message);
+                return Err(Rejection::OfRun(run_id, refused));
+            };
+            let spec = spec_of_fork(run, run_id, request_id, &by);
+            check_run(spec.author.as_deref(), run.plan(), &spec)?;
+            Ok((spec, point.number))
+        });
+        let (spec, number) = seen.await??;
+        let fork = Fork {
+            from: run_id,
+            run_id: new_run_id()?,
+            keep: match mode {
+                Mode::Reset => KeepSteps::Nothing,
+                Mode::Restore => KeepSteps::Checkpoint(number),
+            },
+            edited: None,
+            spec: Some(spec),
+            request: client,
+        };
+        let created = self.runs.fork(fork).await;
+        let created = created.map_err(|error| Rejection::OfRun(run_id, error))?;
+        self.look_afterwards(created.run_id).await
+    }
+
     /// The next retry of the chain of that run.
     async fn next_retry(
         &self,
@@ -165,6 +215,12 @@ impl Runs {
             request,
         })
     }
+}
+
+/// A run that has ended, and the entry that its caller takes for the last one.
+pub(super) struct EndedRun {
+    pub(super) run_id: RunId,
+    pub(super) last_sequence: Option<u64>,
 }
 
 /// The plan of the document.

@@ -1,6 +1,7 @@
 //! `ExplainRun`, `ReplayRun` and `DiffRevisions`: why runs stand as they do, whether a journal replays, how plans differ.
 
 use super::Runs;
+use super::discarding::purged;
 use super::steps::unknown_step;
 use crate::caller::Caller;
 use crate::errors::Rejection;
@@ -125,6 +126,9 @@ fn replayed(
         );
         return Ok(Err(Rejection::failed("JOURNAL_TOO_LONG", message)));
     };
+    if let Some(purged) = purged(reader, run_id)? {
+        return Ok(Err(purged));
+    }
     let entries: Vec<Bytes> = journal.iter().map(|entry| entry.bytes.clone()).collect();
     let last_link = journal.last().map(|entry| entry.link);
     let compared = look_at_stored(reader, run_id, |stored, blobs| {

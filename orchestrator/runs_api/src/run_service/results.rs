@@ -82,7 +82,7 @@ fn answer(result: Bytes, request: &v1::GetStepResultRequest) -> Result<v1::GetSt
 /// The encoded value of what is wanted.
 ///
 /// # Errors
-/// [`Rejection::Failed`] with `NO_RESULT` or `RESULT_TOO_LARGE`.
+/// [`Rejection::Failed`] with `NO_RESULT`, `RESULT_TOO_LARGE` or `RUN_DISCARDED`.
 pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<Bytes, Rejection> {
     let (state, plan) = (&run.state().steps[wanted.index], &run.plan().steps[wanted.index]);
     let no_result = |what: &str| {
@@ -92,20 +92,19 @@ pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<By
     if let Some(unit) = wanted.unit {
         let output = state.units.get(unit).and_then(|unit| unit.output.as_ref());
         let output = output.ok_or_else(|| no_result(&format!("Unit {unit}")))?;
-        return Ok(output.load(blobs));
+        return output.kept(run, blobs);
     }
     if let Some(output) = &state.output {
-        return Ok(output.load(blobs));
+        return output.kept(run, blobs);
     }
     let is_list = matches!(plan.kind, StepKind::Parallel(_) | StepKind::Loop(_));
     match state.stage() {
         // What a list has so far is a result, too.
-        StepStage::Completed | StepStage::Failed if is_list => list(state, blobs),
+        StepStage::Completed | StepStage::Failed if is_list => list(run, state, blobs),
         StepStage::Completed => {
             let output = state.units.last().and_then(|unit| unit.output.as_ref());
-            output
-                .map(|output| output.load(blobs))
-                .ok_or_else(|| no_result("All"))
+            let output = output.ok_or_else(|| no_result("All"))?;
+            output.kept(run, blobs)
         }
         StepStage::Pending
         | StepStage::Running
@@ -116,19 +115,21 @@ pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<By
 }
 
 /// The outputs of all units in order; null for one without.
-fn list(state: &StepState, blobs: &dyn Blobs) -> Result<Bytes, Rejection> {
+fn list(run: &Run, state: &StepState, blobs: &dyn Blobs) -> Result<Bytes, Rejection> {
     let outputs = state.units.iter().filter_map(|unit| unit.output.as_ref());
     let total: u64 = outputs.map(|output| output.length).sum();
     if total > LIST_BYTES_MAX {
         return Err(too_large());
     }
-    let list = state.units.iter().fold(ListBuilder::new(), |list, unit| {
-        let output = unit.output.as_ref().map(|output| output.load(blobs));
-        match output.as_ref().map(|output| value(output)) {
+    let mut list = ListBuilder::new();
+    for unit in &state.units {
+        let output = unit.output.as_ref().map(|output| output.kept(run, blobs));
+        let output = output.transpose()?;
+        list = match output.as_ref().map(|output| value(output)) {
             Some(Ok(view)) => list.value(view),
             _ => list.null(),
-        }
-    });
+        };
+    }
     let object = StructBuilder::new().list("list", list).build();
     let view = value_of(object.as_encoded(), "list").expect("it was put there just now");
     Ok(encoded(view))

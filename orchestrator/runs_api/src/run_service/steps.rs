@@ -148,6 +148,15 @@ pub(super) fn unknown_step(field: &str, run: &Run) -> Rejection {
     )
 }
 
+/// The checkpoint of this number, or the newest one.
+pub(super) fn point_named(run: &Run, number: Option<u32>) -> Option<&Checkpoint> {
+    let mut points = run.state().checkpoints.iter();
+    match number {
+        Some(number) => points.find(|point| point.number == number),
+        None => points.next_back(),
+    }
+}
+
 /// A checkpoint as a message.
 pub(super) fn checkpoint(run: &Run, point: &Checkpoint, blobs: &dyn Blobs) -> v1::Checkpoint {
     let is_current = point.revision_number == run.state().revision_number;

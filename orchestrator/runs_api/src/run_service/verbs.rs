@@ -1,8 +1,10 @@
-//! What callers and operators do to a run: pause, resume, cancel, discard, rewind, roll back, override, checkpoint.
+//! What callers and operators do to a run: pause, resume, cancel, rewind, roll back, override, checkpoint.
 
 use super::Runs;
+use super::forks::EndedRun;
 use super::ids::client_request;
-use super::steps::{checkpoint, unknown_step};
+use super::steps::{checkpoint, point_named, unknown_step};
+use crate::caller::Caller;
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
@@ -16,22 +18,27 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::override_step_request::Word;
 
 /// A verb that was read, and nothing is wrong with it.
-struct Verb {
-    run_id: RunId,
-    condition: Condition,
+pub(super) struct Verb {
+    pub(super) run_id: RunId,
+    pub(super) condition: Condition,
     input: Input,
 }
 
 /// What every verb has.
-struct Head<'a> {
-    name: &'static str,
-    run_id: &'a str,
-    etag: &'a str,
-    request_id: &'a str,
+pub(super) struct Head<'a> {
+    pub(super) name: &'static str,
+    pub(super) run_id: &'a str,
+    pub(super) etag: &'a str,
+    pub(super) request_id: &'a str,
 }
 
 impl Head<'_> {
-    fn verb(self, request: &impl Repeatable, input: Input, mut fields: Fields) -> Result<Verb, Rejection> {
+    pub(super) fn verb(
+        self,
+        request: &impl Repeatable,
+        input: Input,
+        mut fields: Fields,
+    ) -> Result<Verb, Rejection> {
         let run_id = fields.id::<RunId>("run_id", self.run_id);
         let last_sequence = etag(self.etag, &mut fields);
         fields.note("request_id", self.request_id);
@@ -121,24 +128,6 @@ impl Runs {
         Ok(v1::CancelRunResponse { run })
     }
 
-    pub(super) async fn discard_run(
-        &self,
-        request: v1::DiscardRunRequest,
-    ) -> Result<v1::DiscardRunResponse, Rejection> {
-        let head = Head {
-            name: "discard",
-            run_id: &request.run_id,
-            etag: &request.etag,
-            request_id: &request.request_id,
-        };
-        let input = Input::Cancel {
-            reason: DISCARDED.to_owned(),
-        };
-        let verb = head.verb(&request, input, Fields::default())?;
-        let run = Some(self.end(verb, |run| run.reason == DISCARDED).await?);
-        Ok(v1::DiscardRunResponse { run })
-    }
-
     pub(super) async fn rewind_run(
         &self,
         request: v1::RewindRunRequest,
@@ -172,6 +161,7 @@ impl Runs {
     pub(super) async fn rollback_run(
         &self,
         request: v1::RollbackRunRequest,
+        caller: &Caller,
     ) -> Result<v1::RollbackRunResponse, Rejection> {
         use v1::rollback_run_request::Mode;
         let head = Head {
@@ -197,19 +187,24 @@ impl Runs {
             Mode::Restore => Rollback::Restore(number),
         });
         let verb = head.verb(&request, input, fields)?;
-        let run_id = verb.run_id;
-        let run = Some(self.act(verb).await?);
+        let (run_id, last_sequence) = (verb.run_id, verb.condition.last_sequence);
+        let run = match self.act(verb).await {
+            // RUN-8.5: it never leaves its end.
+            Err(Rejection::OfRun(_, CallError::Refused(RefusedReason::RunEnded, _))) => {
+                let ended = EndedRun {
+                    run_id,
+                    last_sequence,
+                };
+                self.rolled_back(ended, mode, &request, caller).await?
+            }
+            acted => acted?,
+        };
         let point = move |run: &Run, blobs: &dyn Blobs| {
-            let mut points = run.state().checkpoints.iter();
-            let point = match number {
-                Some(number) => points.find(|point| point.number == number),
-                None => points.next_back(),
-            };
-            point.map(|point| checkpoint(run, point, blobs))
+            point_named(run, number).map(|point| checkpoint(run, point, blobs))
         };
         let seen = self.afterwards(run_id, || self.look(run_id, point));
         Ok(v1::RollbackRunResponse {
-            run,
+            run: Some(run),
             checkpoint: seen.await?,
         })
     }
@@ -270,7 +265,7 @@ impl Runs {
     }
 
     /// Ends a run; one that ended so before is the answer, too.
-    async fn end(&self, verb: Verb, is_alike: fn(&v1::Run) -> bool) -> Result<v1::Run, Rejection> {
+    pub(super) async fn end(&self, verb: Verb, is_alike: fn(&v1::Run) -> bool) -> Result<v1::Run, Rejection> {
         let run_id = verb.run_id;
         match self.act(verb).await {
             Err(Rejection::OfRun(_, CallError::Refused(RefusedReason::RunEnded, message))) => {
@@ -355,8 +350,6 @@ fn override_word(word: Option<&Word>, fields: &mut Fields) -> OverrideWord {
     }
 }
 
-/// The reason of a run that nobody wants any more.
-const DISCARDED: &str = "discarded";
 /// Code points of a key.
 const KEY_CHARS_MAX: usize = 64;
 /// Bytes of the data of a checkpoint.

@@ -1,16 +1,24 @@
 //! A plan document as objects: which step says what.
 
+use crate::errors::Rejection;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ValueView, items, value_of};
-use escapement_run::Blobs;
 use escapement_run::journal::Stored;
 use escapement_run::plan::Plan;
+use escapement_run::{Blobs, Run};
 
 /// Reads what a journal refers to.
 pub(crate) trait Document {
     /// The bytes, wherever they are.
     fn load(&self, blobs: &dyn Blobs) -> Bytes;
+
+    // RUN-8.9
+    /// The bytes, for a caller that asks for them.
+    ///
+    /// # Errors
+    /// [`Rejection::Failed`] with `RUN_DISCARDED` if they went with the run.
+    fn kept(&self, run: &Run, blobs: &dyn Blobs) -> Result<Bytes, Rejection>;
 }
 
 impl Document for Stored {
@@ -19,6 +27,17 @@ impl Document for Stored {
             Ok(digest) => blobs.blob(&digest),
             Err(_) => self.inline.clone(),
         }
+    }
+
+    fn kept(&self, run: &Run, blobs: &dyn Blobs) -> Result<Bytes, Rejection> {
+        let bytes = self.load(blobs);
+        if run.state().is_discarded() && bytes.len() as u64 != self.length {
+            return Err(Rejection::failed(
+                "RUN_DISCARDED",
+                "The run was discarded; what is asked for is gone.",
+            ));
+        }
+        Ok(bytes)
     }
 }
 

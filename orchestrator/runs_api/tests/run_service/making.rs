@@ -2,6 +2,8 @@
 
 use crate::world::{World, call, document, json_of, object, reason, run_of};
 use escapement_runs_api::Plans;
+use escapement_store::runs::conformance::RunSample;
+use escapement_store::runs::{BatchOutcome, Content, RunBatch};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::plan_service_server::PlanService;
@@ -259,4 +261,28 @@ async fn a_revision_can_be_run_again_by_its_digest() {
         (refused.code(), reason(&refused).as_str()),
         (Code::NotFound, "REVISION_NOT_FOUND")
     );
+}
+
+#[tokio::test]
+async fn a_revision_that_is_no_plan_any_more_is_unreadable() {
+    let mut world = World::new();
+    let document = object(&json!({"schema": "escapement.plan/1", "steps": "none"}));
+    let stored = world.handle.with_store(move |store, _| {
+        let mut write = RunSample::new(2).create();
+        write.contents = vec![Content::of_revision(document.as_encoded().clone(), [7; 32])];
+        let mut batch = RunBatch::new();
+        batch.add(write);
+        store.commit(&batch)
+    });
+    assert_eq!(stored.await.unwrap(), BatchOutcome::Done);
+    let request = v1::CreateRunRequest {
+        what: Some(What::RevisionDigest(format!("sha256:{}", "07".repeat(32)))),
+        ..v1::CreateRunRequest::default()
+    };
+    let refused = world.client.create_run(request).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::FailedPrecondition, "PLAN_UNREADABLE")
+    );
+    assert!(refused.message().contains("name: Required"), "{refused:?}");
 }

@@ -60,6 +60,10 @@ impl RunStore for Damageable {
         self.store.remove_run(id, now_unix_ms)
     }
 
+    fn discard_run(&mut self, id: RunId, state: u8, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        self.store.discard_run(id, state, now_unix_ms)
+    }
+
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
         self.store.define(write)
     }

@@ -74,6 +74,10 @@ pub const STORIES: &[(&str, Story)] = &[
         references::a_content_is_kept_until_the_last_run_releases_it,
     ),
     (
+        "a run that is purged keeps documents alone",
+        references::a_run_that_is_purged_keeps_documents_alone,
+    ),
+    (
         "a missing content cannot be pinned",
         references::a_missing_content_cannot_be_pinned,
     ),
@@ -175,6 +179,10 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "one run is removed when it has ended",
         removal::one_run_is_removed,
+    ),
+    (
+        "a run is discarded whether it has ended or not",
+        removal::a_run_is_discarded_whether_it_has_ended_or_not,
     ),
 ];
 

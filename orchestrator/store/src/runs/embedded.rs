@@ -188,6 +188,10 @@ impl RunStore for EmbeddedRuns {
         })
     }
 
+    fn discard_run(&mut self, id: RunId, state: u8, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        self.change(|connection, tally| give_up::discard(connection, tally, &id, state, now_unix_ms))
+    }
+
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
         write.assert_bounds();
         self.change(|connection, tally| definitions::apply(connection, tally, write))

@@ -67,6 +67,19 @@ impl RunStore for MemoryRuns {
         }
     }
 
+    fn discard_run(&mut self, id: RunId, state: u8, now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        match self.look(|written| written.summary(id))? {
+            None => Ok(RunRemoved::NotFound),
+            Some(run) => self.change(|inner| {
+                inner
+                    .unsynced
+                    .push(Change::Discard(run.number, state, now_unix_ms));
+                inner.written.discard(run.number, state, now_unix_ms);
+                RunRemoved::Done
+            }),
+        }
+    }
+
     /// A change that is refused is no commit and meets no fault.
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
         write.assert_bounds();

@@ -100,6 +100,8 @@ pub struct RunWrite {
     pub pinned: Vec<[u8; 32]>,
     /// Digests of contents that the run does not refer to any more, after all that the batch pins.
     pub released: Vec<[u8; 32]>,
+    /// True if the run refers to nothing any more but the documents of its revisions, after all that the batch pins.
+    pub purges: bool,
     /// Input requests that are opened.
     pub opened: Vec<NewInputRequest>,
     /// Input requests of this run that are over.
@@ -125,6 +127,7 @@ impl RunWrite {
             contents: Vec::new(),
             pinned: Vec::new(),
             released: Vec::new(),
+            purges: false,
             opened: Vec::new(),
             closed: Vec::new(),
             requests: Vec::new(),
@@ -203,6 +206,7 @@ impl RunWrite {
         self.pinned.extend(next.pinned);
         self.contents.extend(next.contents);
         self.released.extend(next.released);
+        self.purges |= next.purges;
         self.opened.extend(next.opened);
         self.closed.extend(next.closed);
         self.requests.extend(next.requests);

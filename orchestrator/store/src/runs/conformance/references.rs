@@ -2,8 +2,8 @@
 
 use escapement_model::Namespace;
 
-use super::sample::content;
-use super::{Make, RunSample, commit, reader, refused};
+use super::sample::{content, revision};
+use super::{ALL, Make, RunSample, commit, reader, refused};
 use crate::runs::{RunConflict, StoredInputRequest};
 
 pub(super) fn a_content_is_kept_until_the_last_run_releases_it(make: Make<'_>) {
@@ -33,6 +33,37 @@ pub(super) fn a_content_is_kept_until_the_last_run_releases_it(make: Make<'_>) {
     commit(&mut *subject, [releases, pins]);
     let found = reader(&mut *subject).content(&shared.digest()).expect("reads");
     assert_eq!(found.as_ref(), Some(shared.bytes()));
+}
+
+pub(super) fn a_run_that_is_purged_keeps_documents_alone(make: Make<'_>) {
+    let mut subject = make();
+    let (one, two) = (RunSample::new(1), RunSample::new(2));
+    let (own, shared, late, document) = (content(1), content(2), content(3), revision(1, [1; 32]));
+    let mut first = one.create();
+    first.contents = vec![own.clone(), shared.clone(), document.clone()];
+    let mut second = two.create();
+    second.contents = vec![shared.clone()];
+    commit(&mut *subject, [first, second]);
+
+    // What comes with the last write goes, too; what another run of the batch pins stays.
+    let mut purges = one.end(2);
+    purges.contents = vec![late.clone()];
+    purges.purges = true;
+    let mut pins = two.append(2, 0);
+    pins.pinned = vec![late.digest()];
+    commit(&mut *subject, [purges, pins]);
+    let reader = reader(&mut *subject);
+    let found = |digest| reader.content(&digest).expect("reads");
+    assert_eq!(found(own.digest()), None);
+    for kept in [&shared, &late, &document] {
+        assert_eq!(found(kept.digest()).as_ref(), Some(kept.bytes()));
+    }
+    let journal = reader.journal(one.run_id(), 1, ALL).expect("reads");
+    assert_eq!(
+        journal.map(|page| page.entries.len()),
+        Some(2),
+        "its journal stays"
+    );
 }
 
 pub(super) fn a_missing_content_cannot_be_pinned(make: Make<'_>) {

@@ -192,3 +192,46 @@ pub(super) fn one_run_is_removed(make: Make<'_>) {
     let left = left.expect("it was removed");
     assert_eq!((left.removed_at, left.last_seq), (6, 2));
 }
+
+pub(super) fn a_run_is_discarded_whether_it_has_ended_or_not(make: Make<'_>) {
+    let mut subject = make();
+    let (live, ended, other) = (RunSample::new(1), RunSample::new(2), RunSample::new(3));
+    let (own, shared) = (content(1), content(2));
+    let mut first = live.create();
+    first.contents = vec![own.clone(), shared.clone()];
+    first.opened = vec![live.input_request(1)];
+    let mut third = other.create();
+    third.contents = vec![shared.clone()];
+    commit(&mut *subject, [first, ended.create(), third]);
+    commit(&mut *subject, [ended.end(2)]);
+    let mut discards = |run_id, now| subject.store().discard_run(run_id, 7, now).expect("discards");
+    assert_eq!(discards(live.run_id(), 5), RunRemoved::Done);
+    assert_eq!(discards(ended.run_id(), 6), RunRemoved::Done);
+    assert_eq!(discards(live.run_id(), 7), RunRemoved::NotFound);
+
+    subject.reopen();
+    let reader = reader(&mut *subject);
+    let left = |run_id| reader.removed(run_id).expect("reads").expect("it was removed");
+    let of_live = left(live.run_id());
+    assert_eq!(
+        (
+            of_live.state,
+            of_live.ended_at,
+            of_live.removed_at,
+            of_live.last_seq
+        ),
+        (7, 5, 5, 1)
+    );
+    let of_ended = left(ended.run_id());
+    assert_eq!((of_ended.state, of_ended.removed_at), (ended.ended(2).state, 6));
+    let counts = reader.counts().expect("reads");
+    assert_eq!((counts.live, counts.ended, counts.removed), (1, 0, 2));
+    assert_eq!(reader.content(&own.digest()).expect("reads"), None);
+    let found = reader.content(&shared.digest()).expect("reads");
+    assert_eq!(found.as_ref(), Some(shared.bytes()));
+    let open = reader.open_input_requests(None, None, None, 10).expect("reads");
+    assert_eq!(open, []);
+    drop(reader);
+    let conflict = refused(&mut *subject, [live.create()]);
+    assert_eq!(conflict, RunConflict::RunIdUsed, "its id stays used");
+}

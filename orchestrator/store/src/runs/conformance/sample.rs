@@ -207,7 +207,10 @@ pub fn random_batch(dice: &mut Dice, next_seq: &dyn Fn(RunId) -> u64) -> RunBatc
 fn random_write(dice: &mut Dice, sample: &RunSample, seq: u64) -> RunWrite {
     let mut write = match (seq, dice.below(20)) {
         (1, _) => sample.create(),
-        (_, 0) => sample.end(seq),
+        (_, 0) => RunWrite {
+            purges: dice.below(2) == 0,
+            ..sample.end(seq)
+        },
         (_, 1) => sample.append(seq + 1, 1),
         (_, n) => sample.append(seq, n % 3),
     };

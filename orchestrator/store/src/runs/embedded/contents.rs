@@ -15,6 +15,8 @@ const INSERT: &str = "INSERT INTO content (digest, revision, revision_checksum, 
      WHERE revision IS NULL AND excluded.revision IS NOT NULL";
 const PIN: &str = "INSERT OR IGNORE INTO pin (number, digest) VALUES (?1, ?2)";
 const UNPIN: &str = "DELETE FROM pin WHERE number = ?1 AND digest = ?2";
+const NO_DOCUMENTS: &str = "SELECT digest FROM pin WHERE number = ?1 \
+     AND EXISTS (SELECT 1 FROM content WHERE content.digest = pin.digest AND content.revision IS NULL)";
 const IS_THERE: &str = "SELECT 1 FROM content WHERE digest = ?1";
 const IS_PINNED: &str = "SELECT 1 FROM pin INDEXED BY pin_by_digest WHERE digest = ?1";
 const DELETE: &str = "DELETE FROM content WHERE digest = ?1";
@@ -55,14 +57,26 @@ pub(super) fn pin_all(
 
 /// Releases what the write says, after every write of its batch was applied.
 pub(super) fn release_some(connection: &Connection, write: &RunWrite) -> Result<(), Refusal> {
-    if write.released.is_empty() {
+    if write.released.is_empty() && !write.purges {
         return Ok(());
     }
     let number = rows::number(connection, &write.run_id)?.ok_or(RunConflict::NotFound)?;
+    let number = column_number(number);
     for digest in &write.released {
-        release(connection, column_number(number), digest)?;
+        release(connection, number, digest)?;
+    }
+    if write.purges {
+        for digest in no_documents(connection, number)? {
+            release(connection, number, &digest)?;
+        }
     }
     Ok(())
+}
+
+/// What a run refers to and is no document of a revision.
+fn no_documents(connection: &Connection, number: i64) -> rusqlite::Result<Vec<[u8; 32]>> {
+    let mut select = connection.prepare_cached(NO_DOCUMENTS)?;
+    select.query_map([number], |row| row.get(0))?.collect()
 }
 
 /// Releases everything that a run refers to.

@@ -9,7 +9,8 @@ use super::{removal, rows, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::work;
-use crate::runs::stored::RemovedRun;
+use crate::runs::removal::RunRemoved;
+use crate::runs::stored::{RemovedRun, RunSummary};
 
 /// What came of giving a run up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,35 @@ pub(super) fn give_up(
     Ok(given_up)
 }
 
+/// Removes a run whatever of it is damaged, in one transaction; the tally is the new one if it succeeds.
+pub(super) fn discard(
+    connection: &Connection,
+    tally: &mut Tally,
+    id: &RunId,
+    state: u8,
+    now_unix_ms: i64,
+) -> Result<RunRemoved, StoreFault> {
+    let Some(number) = rows::number(connection, id)? else {
+        return Ok(RunRemoved::NotFound);
+    };
+    work::begin(connection, tally.n_commits)?;
+    let left = match what_is_left(connection, number, now_unix_ms)? {
+        Some(left) if left.run_id == *id => left,
+        _ => id_alone(number, *id, now_unix_ms),
+    };
+    let has_ended = whole_row(connection, number)?.is_some_and(|run| run.progress.ended_at.is_some());
+    let left = RemovedRun {
+        state: if has_ended { left.state } else { state },
+        ..left
+    };
+    removal::delete(connection, number)?;
+    tombstones::insert(connection, &left).map_err(|error| removal::damage(number, error))?;
+    // Its state may be what is damaged.
+    tally.count_anew(&Census::take(connection).map_err(working)?);
+    tally.commit(connection)?;
+    Ok(RunRemoved::Done)
+}
+
 fn remove(connection: &Connection, number: u64, now_unix_ms: i64) -> Result<RunGivenUp, StoreFault> {
     let left = what_is_left(connection, number, now_unix_ms)?;
     if removal::delete(connection, number)? == 0 {
@@ -67,15 +97,24 @@ fn what_is_left(
     number: u64,
     now_unix_ms: i64,
 ) -> Result<Option<RemovedRun>, StoreFault> {
-    let whole = match rows::row(connection, number) {
-        Ok(run) => run,
-        Err(StoreFault::CorruptRun { .. }) => None,
-        Err(fault) => return Err(fault),
-    };
-    if let Some(run) = whole {
+    if let Some(run) = whole_row(connection, number)? {
         return Ok(Some(removal::left_of(&run, now_unix_ms)));
     }
-    Ok(rows::run_id_at(connection, number)?.map(|run_id| RemovedRun {
+    let run_id = rows::run_id_at(connection, number)?;
+    Ok(run_id.map(|run_id| id_alone(number, run_id, now_unix_ms)))
+}
+
+/// `None` if there is none, or it is damaged.
+fn whole_row(connection: &Connection, number: u64) -> Result<Option<RunSummary>, StoreFault> {
+    match rows::row(connection, number) {
+        Err(StoreFault::CorruptRun { .. }) => Ok(None),
+        read => read,
+    }
+}
+
+/// What is left of a run of which nothing but its id is known.
+fn id_alone(number: u64, run_id: RunId, now_unix_ms: i64) -> RemovedRun {
+    RemovedRun {
         number,
         run_id,
         state: 0,
@@ -85,5 +124,5 @@ fn what_is_left(
         last_seq: 0,
         last_link: [0; 32],
         request: None,
-    }))
+    }
 }

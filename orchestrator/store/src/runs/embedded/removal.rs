@@ -173,7 +173,7 @@ pub(super) fn delete(connection: &Connection, number: u64) -> Result<usize, Stor
 }
 
 /// A key that an index holds already, or lacks, is damage of that one run.
-fn damage(number: u64, error: rusqlite::Error) -> StoreFault {
+pub(super) fn damage(number: u64, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => corrupt(number, PART_REMOVED),
         _ => reading(number, PART_REMOVED, error),

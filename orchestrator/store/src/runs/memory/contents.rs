@@ -30,6 +30,8 @@ pub enum Change {
     Removal(RunRemoval, i64),
     /// The removal of the ended run of this number, at this time.
     RunRemoval(u64, i64),
+    /// The removal of the run of this number, whether it has ended or not, as in this state and at this time.
+    Discard(u64, u8, i64),
     /// A change of a definition that was not refused.
     Definition(DefinitionWrite),
 }
@@ -92,6 +94,7 @@ impl DiskContents for RunContents {
                 self.remove_ended(&policy, now_unix_ms);
             }
             Change::RunRemoval(number, now_unix_ms) => self.remove(number, now_unix_ms),
+            Change::Discard(number, state, now_unix_ms) => self.discard(number, state, now_unix_ms),
             Change::Definition(write) => {
                 self.define(&write);
             }
@@ -210,6 +213,9 @@ impl RunContents {
             for digest in &write.released {
                 self.release(digest, &Keeper::Run(number));
             }
+            if write.purges {
+                self.purge(number);
+            }
         }
         for write in batch.definitions() {
             self.define(write);
@@ -307,6 +313,15 @@ impl RunContents {
         }
     }
 
+    /// Releases what a run refers to and is no document of a revision.
+    fn purge(&mut self, number: u64) {
+        let others = self.contents.iter().filter(|(_, kept)| kept.revision.is_none());
+        let digests: Vec<[u8; 32]> = others.map(|(digest, _)| *digest).collect();
+        for digest in digests {
+            self.release(&digest, &Keeper::Run(number));
+        }
+    }
+
     /// The numbers of runs that a step removes.
     fn due(&self, policy: &RunRemoval, now_unix_ms: i64) -> (Vec<u64>, bool) {
         let before = policy.ended_before(now_unix_ms);
@@ -362,6 +377,16 @@ impl RunContents {
             n_ids: n_ids as u64,
             has_more: has_more || n_ids == RUNS_REMOVED_PER_STEP_MAX,
         }
+    }
+
+    /// Removes a run as if it ended now in this state, unless it has ended.
+    pub(super) fn discard(&mut self, number: u64, state: u8, now_unix_ms: i64) {
+        let run = self.runs.get_mut(&number).expect("it was looked for");
+        let progress = &mut run.summary.progress;
+        if progress.ended_at.is_none() {
+            (progress.state, progress.ended_at) = (state, Some(now_unix_ms));
+        }
+        self.remove(number, now_unix_ms);
     }
 
     pub(super) fn remove(&mut self, number: u64, now_unix_ms: i64) {
