@@ -12,7 +12,7 @@ use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunProgress, RunReader, RunRemoved, RunStore,
-    RunWrite, Snapshot,
+    RunWrite, Scope, Snapshot,
 };
 use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
 use escapement_test_disk::Disk;
@@ -270,7 +270,9 @@ impl Truth {
             }
         }
         for n in DOCUMENTS {
-            let found = reader.revision(&document(n).revision().unwrap(), None).unwrap();
+            let found = reader
+                .revision(&document(n).revision().unwrap(), &[Scope::EVERYTHING])
+                .unwrap();
             if found.map(|found| found.document) != self.document(n) {
                 return Some(format!("document {n}"));
             }

@@ -11,6 +11,7 @@ use crate::role::Role;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use escapement_model::Namespace;
 
@@ -165,15 +166,20 @@ impl Principal {
         if self.names_any_user() {
             return Ok(said);
         }
-        let mut named = self.grants.iter().filter_map(|grant| match &grant.user {
-            UserScope::Named(name) => Some(&**name),
-            _ => None,
-        });
+        let mut named = self.named_users();
         match said {
             None => Ok(Some(named.next().unwrap_or(&self.name))),
             Some(said) if said == &*self.name || named.any(|name| name == said) => Ok(Some(said)),
             Some(_) => Err(Denial::UserNotPermitted { field }),
         }
+    }
+
+    /// The users besides itself in whose names the policy says that it acts.
+    pub fn named_users(&self) -> impl Iterator<Item = &str> {
+        self.grants.iter().filter_map(|grant| match &grant.user {
+            UserScope::Named(name) => Some(&**name),
+            _ => None,
+        })
     }
 
     fn names_any_user(&self) -> bool {
@@ -188,6 +194,26 @@ impl Principal {
     pub fn sees_of(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.reads(namespace) && grant.finds(&self.name, owner))
+    }
+
+    /// All that it finds: what lies in one of these namespaces and is that user's. `None`: every namespace, every user.
+    pub fn scopes(&self) -> Vec<(Option<&Namespace>, Option<&str>)> {
+        let mut scopes = Vec::new();
+        for grant in self.grants.iter().filter(|grant| grant.reads_somewhere()) {
+            if grant.reads_all() {
+                return vec![(None, None)];
+            }
+            let user = match &grant.user {
+                UserScope::Free | UserScope::Any => None,
+                UserScope::Own => Some(&*self.name),
+                UserScope::Named(name) => Some(&**name),
+            };
+            match &grant.namespaces {
+                NamespaceScope::All => scopes.push((None, user)),
+                NamespaceScope::Named(names) => scopes.extend(names.iter().map(|name| (Some(name), user))),
+            }
+        }
+        scopes
     }
 
     /// The users whose things are all that it finds in a list; `None` if it finds those of every user of its namespaces.

@@ -34,6 +34,9 @@ pub struct Notice {
     /// The step that it is about; empty if there is none.
     #[prost(string, tag = "5")]
     pub step_key: String,
+    /// Whose run it is; empty for one of before this was kept.
+    #[prost(string, tag = "6")]
+    pub user_id: String,
 }
 
 /// What kind of notice it is.
@@ -115,6 +118,7 @@ pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
             run_id: run.state().run_id.clone(),
             sequence: entry.sequence,
             step_key: step.map_or_else(String::new, |step| step.key.clone()),
+            user_id: spec.user_id.clone(),
         };
         rows.push(NoticeRow {
             streams: streams.clone(),

@@ -8,7 +8,7 @@ use escapement_run::plan::{Plan, StepKind};
 use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec};
 use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{DefinitionKind, RunReader};
+use escapement_store::runs::{DefinitionKind, RunReader, Scope};
 use escapement_wire::v1::AcceptedBy;
 use escapement_wire::v1::accepted_by::Kind;
 use tonic::Request;
@@ -33,6 +33,8 @@ pub(crate) struct Made {
     pub(crate) origin: Origin,
     /// Whose it is.
     pub(crate) user_id: String,
+    /// Of what it takes the plans that it names by their digest.
+    pub(crate) scopes: Vec<Scope>,
 }
 
 impl Caller {
@@ -61,6 +63,11 @@ impl Caller {
     /// True if it may know of what lies in the namespace and is that user's.
     pub(crate) fn sees(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
         self.principal.sees_of(namespace, owner)
+    }
+
+    /// True if it finds things of one user or some in the namespace, and not those of all.
+    pub(crate) fn is_held_in(&self, namespace: &Namespace) -> bool {
+        !self.sees(namespace, None)
     }
 
     /// Refuses what the caller may not find with `not_found`, and what it may find and may not do with why.
@@ -100,6 +107,27 @@ impl Caller {
         Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
     }
 
+    /// All that the caller may find: what belongs to one of these.
+    pub(crate) fn scopes(&self) -> Vec<Scope> {
+        let scopes = self.principal.scopes().into_iter();
+        let scopes = scopes.map(|(namespace, user)| Scope {
+            namespace: namespace.cloned(),
+            owner: user.map(str::to_owned),
+        });
+        scopes.collect()
+    }
+
+    /// As [`Caller::scopes`], in one namespace.
+    fn scopes_in(&self, namespace: &Namespace) -> Vec<Scope> {
+        let scopes = self.scopes().into_iter();
+        let here = scopes.filter(|scope| scope.namespace.as_ref().is_none_or(|of| of == namespace));
+        let here = here.map(|scope| Scope {
+            namespace: Some(namespace.clone()),
+            ..scope
+        });
+        here.collect()
+    }
+
     /// The user that a list is about: the one that is asked for, else the only one whose things the caller finds; `None`: every one.
     ///
     /// # Errors
@@ -137,6 +165,7 @@ impl Caller {
         let namespace = self.namespace(namespace)?;
         Ok(Made {
             user_id: self.user(field, user_id)?,
+            scopes: self.scopes_in(&namespace),
             origin: Origin {
                 author: self.author(&namespace),
                 namespace,

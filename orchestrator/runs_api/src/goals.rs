@@ -56,6 +56,7 @@ impl Goals {
         let parent_id = parent("goal.parent_id", &goal.parent_id, &mut fields);
         fields.conclude()?;
         let made = caller.made(&request.namespace, "goal.user_id", &goal.user_id)?;
+        self.require_parent(&parent_id, caller).await?;
         let (namespace, user_id) = (made.origin.namespace, made.user_id);
         let is_named = !request.request_id.is_empty();
         let goal_id = match is_named {
@@ -180,7 +181,18 @@ impl Goals {
         })
     }
 
-    async fn update(&self, request: v1::UpdateGoalRequest) -> Result<v1::Goal, Rejection> {
+    /// Refuses a goal above that the caller may not find, in the words for one that is not there.
+    async fn require_parent(&self, parent_id: &str, caller: &Caller) -> Result<(), Rejection> {
+        if parent_id.is_empty() {
+            return Ok(());
+        }
+        let no_goal = |_: &str| no_parent();
+        caller
+            .require_definition(&self.runs, DefinitionKind::Goal, parent_id, no_goal)
+            .await
+    }
+
+    async fn update(&self, request: v1::UpdateGoalRequest, caller: &Caller) -> Result<v1::Goal, Rejection> {
         let mut fields = Fields::default();
         let goal_id = fields.id::<PlanId>("goal_id", &request.goal_id);
         let version = version_of(&request.etag, &mut fields);
@@ -201,6 +213,8 @@ impl Goals {
         });
         fields.note("user_id", &request.user_id);
         fields.conclude()?;
+        self.require_parent(parent_id.as_deref().unwrap_or_default(), caller)
+            .await?;
         let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
         let id = goal_id.clone();
         let change = move |host: &mut RunsHost, now| {
@@ -368,7 +382,7 @@ fn check_parents(
         let found = host.definition(DefinitionKind::Goal, &above).map_err(of_store)?;
         above = match found.filter(|found| found.namespace == *namespace) {
             Some(found) => read(&found).map_err(of_store)?.parent_id,
-            None if level == 0 => return wrong("GOAL_NOT_FOUND", "names no goal"),
+            None if level == 0 => return Ok(Err(no_parent())),
             None => return Ok(Ok(())),
         };
     }
@@ -387,6 +401,11 @@ fn parent(field: &str, text: &str, fields: &mut Fields) -> String {
     }
     let id = fields.id::<PlanId>(field, text);
     id.map_or_else(String::new, |id| id.to_string())
+}
+
+/// There is no such goal above, or it is somebody else's.
+fn no_parent() -> Rejection {
+    Rejection::field("parent_id", "GOAL_NOT_FOUND", "names no goal")
 }
 
 pub(super) fn not_found(goal_id: &str) -> Rejection {

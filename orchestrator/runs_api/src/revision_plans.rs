@@ -7,6 +7,7 @@ use escapement_run::Run;
 use escapement_run::journal::Event;
 use escapement_run::plan::Plan;
 use escapement_runs_shell::RunsHandle;
+use escapement_store::runs::Scope;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,7 +77,9 @@ impl RevisionPlans {
             if let Some((_, revision)) = begun
                 && revision.plan.is_none()
             {
-                revision.plan = Some(saved::revision(runs, revision.digest, None).await?);
+                // The run was found, and its journal has the digest.
+                let anybodys = vec![Scope::EVERYTHING];
+                revision.plan = Some(saved::revision(runs, revision.digest, anybodys).await?);
             }
         }
         Ok(all)

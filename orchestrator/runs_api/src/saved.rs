@@ -10,6 +10,7 @@ use escapement_run::spec::ActionProfile;
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::catalogue::profiles_of;
 use escapement_runs_shell::saved::{document_of, saved_plan};
+use escapement_store::runs::Scope;
 use std::sync::Arc;
 
 /// What is known of the actions that a run of the plan calls, its own ones included, sorted by name.
@@ -79,17 +80,17 @@ pub(crate) fn plan_not_found(plan_id: &str) -> Rejection {
     }
 }
 
-/// The plan of a revision that a run or a saved plan of one of these namespaces, or of any, refers to.
+/// The plan of a revision that a run or a saved plan of one of these scopes refers to.
 ///
 /// # Errors
 /// [`Rejection::NotFound`] with `REVISION_NOT_FOUND`.
 pub(crate) async fn revision(
     runs: &RunsHandle,
     digest: [u8; 32],
-    namespaces: Option<Vec<Namespace>>,
+    scopes: Vec<Scope>,
 ) -> Result<Arc<Plan>, Rejection> {
     let read = runs.readers().read(move |reader| {
-        let stored = reader.revision(&digest, namespaces.as_deref())?;
+        let stored = reader.revision(&digest, &scopes)?;
         Ok(stored.map(|stored| readable(&Opaque::from_encoded(stored.document))))
     });
     let plan = read.await?;

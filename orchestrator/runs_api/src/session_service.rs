@@ -192,7 +192,8 @@ pub(crate) fn find(
     }
 }
 
-fn missing(session_id: &str) -> Rejection {
+/// There is no such session, or it is somebody else's.
+pub(crate) fn missing(session_id: &str) -> Rejection {
     Rejection::NotFound {
         reason: "SESSION_NOT_FOUND",
         message: format!("session_id: there is no session {session_id:?}."),

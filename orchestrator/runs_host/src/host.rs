@@ -12,7 +12,7 @@ use escapement_model::planted::{self, Bug};
 use escapement_run::{Blobs, Effect, Input, Run};
 use escapement_runs::{Config, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
-use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore};
+use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore, Scope};
 
 pub use making::{Create, Fork, NotCreated, NotForked};
 
@@ -174,10 +174,10 @@ impl RunsHost {
             self.contents.come(*digest, Bytes::clone(bytes));
         }
         for row in &work.revisions {
-            let namespace = &work.index.namespace;
+            let scope = Scope::of(&work.index.namespace, &work.index.user_id);
             let below = self
                 .revisions
-                .below(self.contents.reader(), namespace, &row.sub_plans);
+                .below(self.contents.reader(), &scope, &row.sub_plans);
             work.pinned.extend(below);
         }
         self.queue_bytes += bytes_of(&work);

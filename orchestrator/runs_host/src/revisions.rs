@@ -3,20 +3,16 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use escapement_model::{Namespace, Opaque};
+use escapement_model::Opaque;
 use escapement_run::plan::{self, SubPlan};
-use escapement_store::runs::RunReader;
+use escapement_store::runs::{RunReader, Scope};
 
 /// The contents that hold the documents of these revisions and of all that they run by their digest, as far as something of that
-/// namespace refers to them already.
+/// scope refers to them already.
 ///
 /// A revision that the store does not have, or cannot read, or that is one too many, is left out: the step that runs it may fail.
-pub fn documents_below(
-    reader: &dyn RunReader,
-    namespace: &Namespace,
-    revisions: &[[u8; 32]],
-) -> BTreeSet<[u8; 32]> {
-    KnownRevisions::default().below(reader, namespace, revisions)
+pub fn documents_below(reader: &dyn RunReader, scope: &Scope, revisions: &[[u8; 32]]) -> BTreeSet<[u8; 32]> {
+    KnownRevisions::default().below(reader, scope, revisions)
 }
 
 // RUN-9.11
@@ -46,12 +42,12 @@ impl KnownRevisions {
     pub(crate) fn below(
         &self,
         reader: &dyn RunReader,
-        namespace: &Namespace,
+        scope: &Scope,
         revisions: &[[u8; 32]],
     ) -> BTreeSet<[u8; 32]> {
         let stored = Stored {
             reader,
-            namespaces: std::slice::from_ref(namespace),
+            scopes: std::slice::from_ref(scope),
         };
         self.documents_below(&stored, revisions)
     }
@@ -108,24 +104,20 @@ trait Revisions {
     fn document(&self, digest: &[u8; 32]) -> Option<Opaque>;
 }
 
-/// The revisions that one namespace knows.
+/// The revisions of one scope.
 struct Stored<'a> {
     reader: &'a dyn RunReader,
-    namespaces: &'a [Namespace],
+    scopes: &'a [Scope],
 }
 
 impl Revisions for Stored<'_> {
     fn content(&self, digest: &[u8; 32]) -> Option<[u8; 32]> {
-        let found = self.reader.content_of_revision(digest, Some(self.namespaces));
+        let found = self.reader.content_of_revision(digest, self.scopes);
         found.ok().flatten()
     }
 
     fn document(&self, digest: &[u8; 32]) -> Option<Opaque> {
-        let stored = self
-            .reader
-            .revision(digest, Some(self.namespaces))
-            .ok()
-            .flatten()?;
+        let stored = self.reader.revision(digest, self.scopes).ok().flatten()?;
         Some(Opaque::from_encoded(stored.document))
     }
 }

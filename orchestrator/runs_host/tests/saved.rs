@@ -13,7 +13,7 @@ use escapement_runs::{Config, NewFork, NewRun};
 use escapement_runs_host::{Create, Fork, Handled, Links, NotCreated, RunsHost};
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite,
-    ExpectedVersion, MemoryRuns, MemoryRunsDisk, RunReader, RunStore,
+    ExpectedVersion, MemoryRuns, MemoryRunsDisk, RunReader, RunStore, Scope,
 };
 
 const START: i64 = 1_763_700_000_000;
@@ -241,7 +241,7 @@ fn a_request_about_a_run_has_one_effect_also_after_a_restart() {
 }
 
 fn document(reader: &dyn RunReader, plan: &Plan) -> Option<Opaque> {
-    let stored = reader.revision(&plan.digest, None).unwrap()?;
+    let stored = reader.revision(&plan.digest, &[Scope::EVERYTHING]).unwrap()?;
     Some(Opaque::from_encoded(stored.document))
 }
 

@@ -7,7 +7,7 @@ use escapement_model::Opaque;
 use escapement_run::plan::{self, Plan};
 use escapement_run::spec::Author;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionKind, RunReader};
+use escapement_store::runs::{Definition, DefinitionKind, RunReader, Scope};
 use prost::Message;
 
 use crate::wanted_plan::WantedPlan;
@@ -149,8 +149,9 @@ pub fn find_plan(reader: &dyn RunReader, wanted: &WantedPlan) -> Result<Arc<Plan
         (None, Some(text)) => {
             let missing = || format!("PLAN_NOT_FOUND: there is no revision {text}");
             let digest = plan::revision_of(text).ok_or_else(missing)?;
-            let namespaces = std::slice::from_ref(&wanted.namespace);
-            let found = reader.revision(&digest, Some(namespaces)).map_err(unreadable)?;
+            // RUN-9.12
+            let scope = Scope::of(&wanted.namespace, &wanted.user_id);
+            let found = reader.revision(&digest, &[scope]).map_err(unreadable)?;
             Opaque::from_encoded(found.ok_or_else(missing)?.document)
         }
         (None, None) => return Err("the step names no plan".to_owned()),

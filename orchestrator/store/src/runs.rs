@@ -31,7 +31,7 @@ use escapement_model::{InputRequestId, Namespace, RunId};
 pub use self::content::Content;
 pub use self::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, StoredRevision,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, Scope, StoredRevision,
 };
 pub use self::embedded::{
     EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, are_there,
@@ -164,16 +164,12 @@ pub trait RunReader: Send {
     /// as the implementation fails.
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault>;
 
-    /// The document of the revision of that digest, as long as a run or a saved plan of one of these namespaces, or of any,
-    /// refers to it: the bytes that one of these brought.
+    /// The document of the revision of that digest, as long as a run or a saved plan of one of these scopes refers to it: the
+    /// bytes that one of these brought.
     ///
     /// # Errors
     /// As [`RunReader::content`].
-    fn revision(
-        &self,
-        digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
-    ) -> Result<Option<StoredRevision>, StoreFault>;
+    fn revision(&self, digest: &[u8; 32], scopes: &[Scope]) -> Result<Option<StoredRevision>, StoreFault>;
 
     /// The digest of the content that [`RunReader::revision`] reads, which is not read for it.
     ///
@@ -182,7 +178,7 @@ pub trait RunReader: Send {
     fn content_of_revision(
         &self,
         digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
+        scopes: &[Scope],
     ) -> Result<Option<[u8; 32]>, StoreFault>;
 
     /// The definition of that name.

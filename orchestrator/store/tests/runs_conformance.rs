@@ -10,7 +10,7 @@ use escapement_store::runs::conformance::{
 };
 use escapement_store::runs::{
     BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter,
-    RunReader, RunRemoval, RunStore, RunWrite,
+    RunReader, RunRemoval, RunStore, RunWrite, Scope,
 };
 use escapement_store::{EmbeddedOptions, MemoryFault, StoreFault};
 
@@ -98,7 +98,13 @@ fn everything(reader: &dyn RunReader) -> String {
         let document = random_revision(n);
         said.push_str(&format!("{:?}\n", reader.content(&document.digest()).unwrap()));
         for scope in &scopes {
-            let found = reader.revision(&document.revision().unwrap(), scope.as_deref());
+            let of = |namespace: &Namespace| Scope {
+                namespace: Some(namespace.clone()),
+                owner: (n % 2 == 0).then(|| "owner 1".to_owned()),
+            };
+            let scope = scope.as_ref().map(|names| names.iter().map(of).collect());
+            let scope: Vec<Scope> = scope.unwrap_or_else(|| vec![Scope::EVERYTHING]);
+            let found = reader.revision(&document.revision().unwrap(), &scope);
             said.push_str(&format!("{:?}\n", found.unwrap()));
         }
     }

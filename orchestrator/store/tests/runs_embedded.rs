@@ -14,7 +14,7 @@ use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunRemoved, RunStore,
-    RunWrite, open_reader,
+    RunWrite, Scope, open_reader,
 };
 use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
 use rusqlite::Connection;
@@ -561,7 +561,7 @@ fn damage_of_revisions_and_answered_requests_is_found() {
         };
         assert_eq!(findings(directory.path()), [expected], "{sql}");
         let reader = open_reader(directory.path()).unwrap();
-        let revision = reader.revision(&[9; 32], None);
+        let revision = reader.revision(&[9; 32], &[Scope::EVERYTHING]);
         let answered = reader.answered("pause");
         match is_plans {
             true => assert!(!matches!(revision, Ok(Some(_))), "{sql}: {revision:?}"),

@@ -12,8 +12,8 @@ use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use escapement_wire::runs::v1::run::State;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::{
-    Approval, CreateRunRequest, GetRunRequest, InputRequest, ListInputRequestsRequest, ListRunsRequest,
-    Planner, Policy, RespondToInputRequest, Run, WaitRunRequest,
+    Approval, CreateRunRequest, GetInputRequestRequest, GetRunRequest, InputRequest,
+    ListInputRequestsRequest, ListRunsRequest, Planner, Policy, RespondToInputRequest, Run, WaitRunRequest,
 };
 use escapement_wire::v1::ListExecutionsRequest;
 use escapement_wire::worker::v1::Assignment;
@@ -64,9 +64,17 @@ async fn ended(world: &World, token: &Token, run_id: &str) -> Run {
 }
 
 async fn asked(world: &World, token: &Token) -> InputRequest {
+    asked_by(world, token, "").await
+}
+
+/// The first thing that this run asks, or any.
+async fn asked_by(world: &World, token: &Token, run_id: &str) -> InputRequest {
     let asked = wait_for("the run asks", LIMIT, || {
         let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
-        let list = token.shows(ListInputRequestsRequest::default());
+        let list = token.shows(ListInputRequestsRequest {
+            run_id: run_id.to_owned(),
+            ..ListInputRequestsRequest::default()
+        });
         async move {
             let listed = inbox.list_input_requests(list).await.unwrap().into_inner();
             listed.input_requests.into_iter().next()
@@ -185,14 +193,78 @@ async fn who_started_a_run_in_another_name_does_not_approve_it() {
         ("ben", "front")
     );
     let question = asked(&world, &anna).await;
-    let approve = || {
-        Answer::Approval(Approval {
-            decision: Some(Decision::Approve(Approve {})),
-        })
-    };
     let refused = answer(&world, &front, &question, approve()).await.unwrap_err();
     assert_eq!(reason(&refused, Code::PermissionDenied), "SELF_APPROVAL");
     answer(&world, &anna, &question, approve()).await.unwrap();
+}
+
+fn approve() -> Answer {
+    Answer::Approval(Approval {
+        decision: Some(Decision::Approve(Approve {})),
+    })
+}
+
+// RUN-6.8
+#[tokio::test]
+async fn another_credential_of_who_started_a_run_does_not_approve_it_either() {
+    let [anna, phone, tablet, ben, robot] = ["anna", "phone", "tablet", "ben", "robot"].map(Token::new);
+    let of_anna = "roles = [\"submitter\"]\nuser = \"anna\"";
+    let entries = [
+        anna.entry("anna", "roles = [\"submitter\"]"),
+        phone.entry("phone", of_anna),
+        tablet.entry("tablet", of_anna),
+        ben.entry("ben", "roles = [\"submitter\"]"),
+        robot.entry("robot", "roles = [\"submitter\"]\nagent = true"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let gated = |request_id: &str, four_eyes, quorum| CreateRunRequest {
+        autonomy_level: Some(1),
+        policy: Some(Policy {
+            four_eyes: Some(four_eyes),
+            quorum: Some(quorum),
+            ..Policy::default()
+        }),
+        ..creation(request_id, &calling(&["echo"], false))
+    };
+    for (n, starter) in [&anna, &phone].into_iter().enumerate() {
+        let run = created(&world, starter, gated(&format!("own {n}"), true, 1))
+            .await
+            .unwrap();
+        assert_eq!(run.user_id, "anna");
+        let question = asked_by(&world, &ben, &run.run_id).await;
+        for own in [&anna, &phone, &tablet] {
+            let refused = answer(&world, own, &question, approve()).await.unwrap_err();
+            assert_eq!(reason(&refused, Code::PermissionDenied), "SELF_APPROVAL");
+        }
+        let refused = answer(&world, &robot, &question, approve()).await.unwrap_err();
+        assert_eq!(reason(&refused, Code::PermissionDenied), "NOT_AN_APPROVER");
+        answer(&world, &ben, &question, approve()).await.unwrap();
+    }
+
+    // Nor are two credentials of one user two in a quorum.
+    let run = created(&world, &anna, gated("two", false, 2)).await.unwrap();
+    let question = asked_by(&world, &anna, &run.run_id).await;
+    for own in [&phone, &anna, &tablet] {
+        answer(&world, own, &question, approve()).await.unwrap();
+        let still = asked_by(&world, &ben, &run.run_id).await;
+        assert_eq!(still.input_request_id, question.input_request_id);
+        assert_eq!(still.decisions.len(), 1, "{still:?}");
+    }
+    answer(&world, &ben, &question, approve()).await.unwrap();
+    let get = GetInputRequestRequest {
+        input_request_id: question.input_request_id,
+    };
+    let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
+    let question = inbox
+        .get_input_request(ben.shows(get))
+        .await
+        .unwrap()
+        .into_inner();
+    let question = question.input_request.unwrap();
+    assert_eq!(
+        question.state(),
+        escapement_wire::runs::v1::input_request::State::Answered
+    );
 }
 
 #[tokio::test]

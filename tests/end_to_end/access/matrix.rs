@@ -2,10 +2,14 @@
 
 use super::attempts::{self, shows};
 use super::credentials::{Token, policy, world_with};
+use super::tenants::calls::calls;
+use super::tenants::contract_calls::contract_calls;
+use super::tenants::wire::{Call, Elsewhere, Use, asked};
+use super::tenants::{Secrets, Things, execution, is_elsewhere, is_through, things};
 use crate::plans::{RequestWords, plan, request, step};
 use crate::tls::SecureWorld;
-use crate::world::LIMIT;
-use bytes::{Buf, BufMut};
+use crate::world::World;
+use bytes::Bytes;
 use escapement_tests::authority::replace;
 use escapement_tests::{PrivateDirectory, ScriptedWorker, TokenIssuer, checkout};
 use escapement_wire::v1::WhoAmIRequest;
@@ -14,18 +18,39 @@ use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClie
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::codegen::http::uri::PathAndQuery;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// Who calls: a column of the page, and whether its namespace is the one in which everything lies here.
-#[derive(Clone, Copy, Debug)]
+/// Who calls: a column of the page, and in which namespaces; everything here lies in `other`.
+#[derive(Clone, Copy)]
 struct Who {
     column: &'static str,
-    namespace: &'static str,
+    namespaces: &'static [&'static str],
+    /// What its operators may besides.
+    payloads: bool,
+}
+
+impl Who {
+    /// In the name of which it calls.
+    fn name(self) -> String {
+        let payloads = if self.payloads { ".payloads" } else { "" };
+        format!("{}.{}{payloads}.example", self.column, self.namespaces.join("-"))
+    }
+
+    fn grant(self) -> String {
+        let Self {
+            column,
+            namespaces,
+            payloads,
+        } = self;
+        format!("roles = [\"{column}\"]\nnamespaces = {namespaces:?}\npayloads = {payloads}")
+    }
+
+    /// True if its role holds where everything lies.
+    fn is_here(self) -> bool {
+        !matches!(self.column, "viewer" | "submitter") || self.namespaces.contains(&"other")
+    }
 }
 
 /// How somebody calls.
@@ -35,45 +60,6 @@ struct Caller {
     kind: &'static str,
     channel: Channel,
     bearer: Option<String>,
-}
-
-/// Messages without a field, in either direction.
-#[derive(Default)]
-struct Empty;
-
-impl Codec for Empty {
-    type Encode = ();
-    type Decode = ();
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Empty {
-    type Item = ();
-    type Error = Status;
-
-    fn encode(&mut self, (): (), buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&[]);
-        Ok(())
-    }
-}
-
-impl Decoder for Empty {
-    type Item = ();
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        buffer.advance(buffer.remaining());
-        Ok(Some(()))
-    }
 }
 
 /// The marks of each call, by its path, in the order of the page's columns.
@@ -94,7 +80,7 @@ pub(super) fn table() -> BTreeMap<String, Vec<String>> {
 }
 
 /// What the page has for a column.
-fn mark<'a>(marks: &'a [String], column: &str) -> &'a str {
+pub(super) fn mark<'a>(marks: &'a [String], column: &str) -> &'a str {
     let columns = [
         "anonymous",
         "viewer",
@@ -108,55 +94,43 @@ fn mark<'a>(marks: &'a [String], column: &str) -> &'a str {
     &marks[column]
 }
 
-/// The reason for which access was refused; `None` if the call came through, whatever became of it, or is silent for so long.
-async fn refusal(channel: Channel, path: &str, bearer: Option<String>, limit: Duration) -> Option<String> {
-    let mut grpc = Grpc::new(channel);
-    grpc.ready().await.unwrap();
-    let once = tokio_stream::once(());
-    let request = match bearer {
-        Some(bearer) => shows(&bearer, once),
-        None => tonic::Request::new(once),
-    };
-    let path: PathAndQuery = path.parse().unwrap();
-    let call = async {
-        let mut answer = grpc.streaming(request, path, Empty).await?.into_inner();
-        answer.message().await.map(drop)
-    };
-    let answer = tokio::time::timeout(limit, call).await.unwrap_or(Ok(()));
-    let status = answer.err()?;
-    let is_of_access = matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied);
-    is_of_access.then(|| status.get_error_details().error_info().unwrap().reason.clone())
+/// What becomes of a call.
+#[derive(Debug)]
+enum Expected {
+    /// It is refused for this reason, before it is read.
+    Refused(&'static str),
+    /// It is let in, and is about nothing that the caller may know of.
+    Elsewhere,
+    /// It is let in, and finds what it is about.
+    Through,
 }
 
-/// What the caller may be told of the call: `None` stands for anything but a refusal of access.
-fn expected(path: &str, mark: &str, caller: &Caller) -> Vec<Option<&'static str>> {
+fn expected(mark: &str, who: Who) -> Expected {
     let is_let_in = match mark {
         "-" => false,
-        // The operator of this policy sees no payloads.
-        "p" => false,
+        "p" => who.payloads,
         _ => true,
     };
-    // What is handed in is judged by its namespace and its parent, once it is read.
-    let hands_in = path.ends_with("Plan") && path.starts_with("/escapement.v1.");
-    let is_bound = hands_in
-        || path.ends_with("/ListExecutions")
-        || path.ends_with("/SubscribeEvents")
-        || path.ends_with("/ReadEvents");
-    let is_elsewhere = caller.who.namespace == "other" && matches!(caller.who.column, "viewer" | "submitter");
-    match caller.who.column {
-        "anonymous" if !is_let_in => vec![Some("CREDENTIALS_MISSING")],
-        _ if !is_let_in => vec![Some("ROLE_MISSING")],
-        "attempt" if hands_in => vec![None, Some("PARENT_NOT_PERMITTED")],
-        _ if is_bound && is_elsewhere => vec![None, Some("NAMESPACE_NOT_PERMITTED")],
-        _ => vec![None],
+    match who.column {
+        "anonymous" if !is_let_in => Expected::Refused("CREDENTIALS_MISSING"),
+        _ if !is_let_in => Expected::Refused("ROLE_MISSING"),
+        _ if who.is_here() => Expected::Through,
+        _ => Expected::Elsewhere,
     }
+}
+
+/// The reason of a refusal.
+fn reason_of(found: &Result<Bytes, Status>) -> Option<String> {
+    let status = found.as_ref().err()?;
+    let details = status.get_error_details();
+    Some(details.error_info()?.reason.clone())
 }
 
 #[tokio::test]
 async fn every_call_is_let_in_or_refused_as_the_page_says() {
     let cast = Cast::new().await;
     let (world, _file) = world_with(&cast.entries()).await;
-    every_cell(&cast, &world.orchestrator.channel(), Vec::new()).await;
+    every_cell(&cast, &world, &world.orchestrator.channel(), Vec::new()).await;
 }
 
 #[tokio::test]
@@ -167,7 +141,7 @@ async fn the_same_over_tls_and_by_certificates() {
     let secure = SecureWorld::start_with(|settings| settings.flag("--access-policy", file.display())).await;
     let mut certified = Vec::new();
     for who in everybody() {
-        let shown = secure.clients.issue(&[&dns_name(who)]).unwrap();
+        let shown = secure.clients.issue(&[&who.name()]).unwrap();
         certified.push(Caller {
             who,
             kind: "certificate",
@@ -175,27 +149,31 @@ async fn the_same_over_tls_and_by_certificates() {
             bearer: None,
         });
     }
-    every_cell(&cast, &secure.connect(None).await.unwrap(), certified).await;
+    let channel = secure.connect(None).await.unwrap();
+    every_cell(&cast, &secure.world, &channel, certified).await;
 }
 
-/// Each role, at home and elsewhere.
+/// Each role: where everything lies, elsewhere, and in both places.
 fn everybody() -> Vec<Who> {
-    let roles = ["viewer", "submitter", "worker", "operator", "admin"];
-    let who = roles.map(|column| ["default", "other"].map(|namespace| Who { column, namespace }));
-    who.into_iter().flatten().collect()
+    let who = |column, namespaces, payloads| Who {
+        column,
+        namespaces,
+        payloads,
+    };
+    let mut everybody = Vec::new();
+    for column in ["viewer", "submitter", "worker", "operator", "admin"] {
+        for namespaces in [&["other"][..], &["default"], &["default", "other"]] {
+            everybody.push(who(column, namespaces, false));
+        }
+    }
+    everybody.push(who("operator", &["default"], true));
+    everybody
 }
 
-fn dns_name(Who { column, namespace }: Who) -> String {
-    format!("{column}.{namespace}.example")
-}
-
-fn grant(Who { column, namespace }: Who) -> String {
-    format!("roles = [\"{column}\"]\nnamespaces = [\"{namespace}\"]")
-}
-
-/// Everybody by each kind of credential, a worker and who gives it a step.
+/// Everybody by each kind of credential, those who have what there is, and a worker.
 struct Cast {
     tokens: Vec<(Who, Token)>,
+    owner: Token,
     planner: Token,
     worker: Token,
     issuer: TokenIssuer,
@@ -210,6 +188,7 @@ impl Cast {
         let tokens = everybody().into_iter().map(|who| (who, Token::new(who.column)));
         Self {
             tokens: tokens.collect(),
+            owner: Token::new("owner"),
             planner: Token::new("planner"),
             worker: Token::new("worker"),
             issuer,
@@ -220,14 +199,15 @@ impl Cast {
     /// What a policy says of them.
     fn entries(&self) -> Vec<String> {
         let own = [
+            self.owner
+                .entry("owner", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),
             self.planner.entry("planner", "roles = [\"submitter\"]"),
             self.worker.entry("worker", "roles = [\"worker\"]"),
         ];
         let tokens = self.tokens.iter();
-        let tokens =
-            tokens.map(|(who, token)| token.entry(&format!("{who:?}").replace('"', ""), &grant(*who)));
+        let tokens = tokens.map(|(who, token)| token.entry(&who.name(), &who.grant()));
         let certificates = everybody().into_iter().map(|who| {
-            let (name, grant) = (dns_name(who), grant(who));
+            let (name, grant) = (who.name(), who.grant());
             format!("[[certificate]]\ndns = \"{name}\"\n{grant}\n")
         });
         let keys = self.directory.join("keys.json");
@@ -236,97 +216,179 @@ impl Cast {
             keys.display()
         );
         let grants = everybody().into_iter().map(|who| {
-            let (sub, grant) = (dns_name(who), grant(who));
+            let (sub, grant) = (who.name(), who.grant());
             format!("[[jwt.grant]]\nwhen = {{ sub = \"{sub}\" }}\n{grant}\n")
         });
         let entries = own.into_iter().chain(tokens).chain(certificates);
         entries.chain([issuer]).chain(grants).collect()
     }
 
-    /// An attempt that is under way, and its worker.
-    async fn attempt(&self, channel: &Channel) -> (ScriptedWorker, String) {
-        let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["work"]), 1);
+    async fn open(&self, channel: &Channel) -> ScriptedWorker {
+        let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["work"]), 2);
         let opened = ScriptedWorker::open_over(channel.clone(), hello, &self.worker.secret);
         let mut worker = opened.await.0;
         worker.keep_alive(Duration::from_secs(1));
+        worker
+    }
+
+    /// An attempt that is under way in the namespace in which nothing else lies: its execution and its credential.
+    async fn attempt(&self, channel: &Channel, worker: &mut ScriptedWorker) -> (String, String) {
         let submission = request(plan([step(0, "work")])).as_submission();
         let mut plans = PlanExecutionServiceClient::new(channel.clone());
-        plans.submit_plan(self.planner.shows(submission)).await.unwrap();
-        let bearer = attempts::of(&worker.started().await);
-        (worker, bearer)
+        let accepted = plans.submit_plan(self.planner.shows(submission)).await.unwrap();
+        let execution_id = accepted.into_inner().execution.unwrap().execution_id;
+        (execution_id, attempts::of(&worker.started().await))
     }
 
     /// Everybody who needs no certificate.
-    fn callers(&self, channel: &Channel, attempt: &str) -> Vec<Caller> {
+    fn callers(&self, channel: &Channel) -> Vec<Caller> {
         let caller = |who, kind, bearer| Caller {
             who,
             kind,
             channel: channel.clone(),
             bearer,
         };
-        let alone = |column| Who {
-            column,
-            namespace: "default",
-        };
         let tokens = self.tokens.iter();
         let tokens = tokens.map(|(who, token)| caller(*who, "token", Some(token.secret.clone())));
         let of_issuer = everybody().into_iter().map(|who| {
             let exp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3_600;
-            let claims = json!({"iss": ISSUER, "aud": "escapement", "sub": dns_name(who), "exp": exp});
+            let claims = json!({"iss": ISSUER, "aud": "escapement", "sub": who.name(), "exp": exp});
             caller(who, "jwt", Some(self.issuer.token(&claims)))
         });
-        let others = [
-            caller(alone("anonymous"), "nothing", None),
-            caller(alone("attempt"), "attempt", Some(attempt.to_owned())),
-        ];
-        tokens.chain(of_issuer).chain(others).collect()
+        let nobody = caller(NOBODY, "nothing", None);
+        tokens.chain(of_issuer).chain([nobody]).collect()
     }
 }
 
+/// Every call of the page: those that are about what lies in a namespace are about what there is, the others say nothing.
+fn every_call(things: &Things, execution_id: &str) -> Vec<Call> {
+    let known = calls(things).into_iter();
+    let known = known.chain(contract_calls(execution_id, None));
+    let mut known: BTreeMap<String, Call> = known.map(|call| (call.path.clone(), call)).collect();
+    let all = table().into_keys().map(|path| {
+        known.remove(&path).unwrap_or_else(|| {
+            let is_namespaced = NAMESPACED.iter().any(|prefix| path.starts_with(prefix));
+            assert!(!is_namespaced, "{path} has no message here");
+            Call {
+                path,
+                message: Bytes::new(),
+                permitted: Bytes::new(),
+                elsewhere: Elsewhere::Same,
+                kind: Use::Other,
+            }
+        })
+    });
+    let all = all.collect();
+    assert!(known.is_empty(), "the page does not have {:?}", known.keys());
+    all
+}
+
 /// Makes every call as everybody, and holds the answers against the page.
-async fn every_cell(cast: &Cast, channel: &Channel, more: Vec<Caller>) {
-    let (_worker, attempt) = cast.attempt(channel).await;
-    let mut callers = cast.callers(channel, &attempt);
-    callers.extend(more);
+async fn every_cell(cast: &Cast, world: &World, channel: &Channel, more: Vec<Caller>) {
+    let things = things(world, &cast.owner).await;
+    let mut worker = cast.open(channel).await;
+    let execution_id = execution(world, &cast.owner, &mut worker).await;
+    let (own, attempt) = cast.attempt(channel, &mut worker).await;
+    let secrets = Secrets {
+        things: &things,
+        execution_id: &execution_id,
+    };
+    let callers: Vec<Caller> = cast.callers(channel).into_iter().chain(more).collect();
+    let table = table();
     let mut n_cells = 0;
     let mut wrong = Vec::new();
-    for (path, marks) in table() {
+    for call in every_call(&things, &execution_id) {
         // All of them at a time: who waits for a silent stream waits together with the others.
-        let calls = callers.iter().map(|caller| {
-            let expected = expected(&path, mark(&marks, caller.who.column), caller);
-            // A stream that is let in may stay silent; a refusal is waited for.
-            let limit = if expected.contains(&None) { SILENCE } else { LIMIT };
-            let (channel, path, bearer) = (caller.channel.clone(), path.clone(), caller.bearer.clone());
-            let call = tokio::spawn(async move { refusal(channel, &path, bearer, limit).await });
-            (caller, expected, call)
+        let made = callers.iter().map(|caller| {
+            let expected = expected(mark(&table[&call.path], caller.who.column), caller.who);
+            let made = match expected {
+                Expected::Through => call.by_permitted(),
+                Expected::Elsewhere | Expected::Refused(_) => call.clone(),
+            };
+            let (channel, bearer) = (caller.channel.clone(), caller.bearer.clone());
+            let found = tokio::spawn(async move { asked(channel, &made, bearer.as_deref()).await });
+            (caller, expected, found)
         });
-        let calls: Vec<_> = calls.collect();
-        for (caller, expected, call) in calls {
-            let found = call.await.unwrap();
+        let made: Vec<_> = made.collect();
+        for (caller, expected, found) in made {
+            let found = found.await.unwrap();
+            let is_right = match expected {
+                Expected::Refused(reason) => reason_of(&found).as_deref() == Some(reason),
+                Expected::Elsewhere => is_elsewhere(&secrets, &call, &found),
+                Expected::Through => is_through(&secrets, &call, &found),
+            };
             n_cells += 1;
-            if !expected.contains(&found.as_deref()) {
-                let Caller { who, kind, .. } = caller;
-                wrong.push(format!(
-                    "{path} by {who:?}, {kind}: {found:?}, not of {expected:?}"
-                ));
+            if !is_right {
+                let (path, name, kind) = (&call.path, caller.who.name(), caller.kind);
+                wrong.push(format!("{path} by {name}, {kind}: {found:?}, not {expected:?}"));
             }
         }
     }
-    let wrong = (wrong.len(), wrong.join("\n"));
-    assert!(wrong.0 == 0, "{} of {n_cells} cells:\n{}", wrong.0, wrong.1);
-    let mut access = AccessServiceClient::new(channel.clone());
-    let told = access.who_am_i(shows(&attempt, WhoAmIRequest {})).await.unwrap();
-    let told = told.into_inner().principal.unwrap();
-    assert!(told.attempt_rights.is_some(), "it is still under way: {told:?}");
-    let stranger = Some(Token::new("stranger").secret);
-    let found = refusal(channel.clone(), "/grpc.health.v1.Health/Check", stranger, LIMIT).await;
+    let n_wrong = wrong.len();
+    assert!(
+        n_wrong == 0,
+        "{n_wrong} of {n_cells} cells:\n{}",
+        wrong.join("\n")
+    );
+    by_the_attempt(&secrets, channel, &own, &attempt).await;
+    let health = Call {
+        path: "/grpc.health.v1.Health/Check".to_owned(),
+        ..every_call(&things, &execution_id).remove(0)
+    };
+    let found = asked(channel.clone(), &health, Some(&Token::new("stranger").secret)).await;
+    let reason = reason_of(&found);
     assert_eq!(
-        found.as_deref(),
+        reason.as_deref(),
         Some("CREDENTIALS_INVALID"),
         "never falls back to nobody"
     );
 }
 
-/// In which a refusal comes; a call that was let in is not waited for.
-const SILENCE: Duration = Duration::from_secs(1);
+/// Makes every call as an attempt that is under way: about its own execution, and about another one.
+async fn by_the_attempt(secrets: &Secrets<'_>, channel: &Channel, own: &str, attempt: &str) {
+    let table = table();
+    let of_own = contract_calls(own, Some(own)).into_iter();
+    let of_own: BTreeMap<String, Call> = of_own
+        .map(|call| (call.path.clone(), call.by_permitted()))
+        .collect();
+    let mut wrong = Vec::new();
+    for call in every_call(secrets.things, secrets.execution_id) {
+        let mark = mark(&table[&call.path], "attempt");
+        let found = asked(channel.clone(), &call, Some(attempt)).await;
+        let is_right = match (mark, call.elsewhere) {
+            ("-", _) => reason_of(&found).as_deref() == Some("ROLE_MISSING"),
+            ("c", Elsewhere::NotHere) => matches!(
+                reason_of(&found).as_deref(),
+                Some("PARENT_NOT_PERMITTED" | "NAMESPACE_NOT_PERMITTED")
+            ),
+            _ => is_elsewhere(secrets, &call, &found),
+        };
+        if !is_right {
+            wrong.push(format!("{} by the attempt: {found:?}", call.path));
+        }
+        if let Some(own) = of_own.get(&call.path).filter(|_| mark != "-") {
+            let found = asked(channel.clone(), own, Some(attempt)).await;
+            if !is_through(secrets, own, &found) {
+                wrong.push(format!("{} by the attempt, of its own: {found:?}", call.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let mut access = AccessServiceClient::new(channel.clone());
+    let told = access.who_am_i(shows(attempt, WhoAmIRequest {})).await.unwrap();
+    let told = told.into_inner().principal.unwrap();
+    assert!(told.attempt_rights.is_some(), "it is still under way: {told:?}");
+}
+
+const NOBODY: Who = Who {
+    column: "anonymous",
+    namespaces: &[],
+    payloads: false,
+};
+/// The services whose things lie in namespaces.
+const NAMESPACED: [&str; 3] = [
+    "/escapement.runs.",
+    "/escapement.v1.PlanExecutionService/",
+    "/escapement.v1.EventService/",
+];
 const ISSUER: &str = "https://issuer.example";

@@ -361,6 +361,7 @@ impl Product {
                 id: make::responder(by),
                 kind: kind.into(),
                 verified: false,
+                users: Vec::new(),
             },
             decision,
             value,

@@ -322,6 +322,7 @@ impl World {
             id: id.to_owned(),
             kind: kind.into(),
             verified: false,
+            users: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    BatchOutcome, DefinitionKind, EmbeddedRuns, RunBatch, RunConflict, RunFilter, RunStore, RunWrite,
+    BatchOutcome, DefinitionKind, EmbeddedRuns, RunBatch, RunConflict, RunFilter, RunStore, RunWrite, Scope,
 };
 use escapement_test_disk::Disk;
 
@@ -95,7 +95,7 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     }
     for n in DOCUMENTS {
         let revision = document(n).revision().expect("a document has one");
-        let found = reader.revision(&revision, None);
+        let found = reader.revision(&revision, &[Scope::EVERYTHING]);
         let found = found.map(|found| found.map(|found| found.document));
         is_damaged |= judged("document", found, &truth.document(n))?;
     }

@@ -256,3 +256,30 @@ fn a_user_of_the_policy_is_true_or_a_name() {
     assert!(parse("true").is_ok() && parse("false").is_ok() && parse("\"x\"").is_ok());
     assert!(parse("\"\"").is_err() && parse("7").is_err() && parse("[\"x\"]").is_err());
 }
+
+#[test]
+fn what_lies_in_a_scope_is_what_it_sees() {
+    for entry in [
+        "roles = [\"submitter\"]\nnamespaces = [\"billing\", \"agents\"]\n",
+        "roles = [\"submitter\"]\nnamespaces = [\"billing\"]\nuser = true\n",
+        "roles = [\"viewer\"]\nnamespaces = [\"*\"]\nuser = \"eve\"\n",
+        "roles = [\"submitter\"]\nuser = \"*\"\n",
+        "roles = [\"operator\", \"submitter\"]\nuser = true\n",
+        "roles = [\"worker\"]\n",
+    ] {
+        let (_, principal) = access(entry);
+        let scopes = principal.scopes();
+        for namespace in ["billing", "agents", "default"].map(named) {
+            for owner in ["ada", "eve"] {
+                let is_in = |(of, user): &(Option<&Namespace>, Option<&str>)| {
+                    of.is_none_or(|of| *of == namespace) && user.is_none_or(|user| user == owner)
+                };
+                assert_eq!(
+                    scopes.iter().any(is_in),
+                    principal.sees_of(&namespace, Some(owner)),
+                    "{entry}: {namespace:?} {owner}"
+                );
+            }
+        }
+    }
+}

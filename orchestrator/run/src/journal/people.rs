@@ -45,6 +45,9 @@ pub struct InputRequest {
     /// Who has approved so far.
     #[prost(string, repeated, tag = "12")]
     pub approved_by: Vec<String>,
+    /// The users in whose names they act besides their own.
+    #[prost(string, repeated, tag = "16")]
+    pub approved_for: Vec<String>,
     /// What it was answered with.
     #[prost(message, optional, tag = "13")]
     pub answer: Option<RequestAnswer>,
@@ -163,6 +166,17 @@ pub struct Responder {
     /// True once the name comes from a verified identity.
     #[prost(bool, tag = "3")]
     pub verified: bool,
+    /// The users in whose names a verified identity acts besides its own.
+    #[prost(string, repeated, tag = "4")]
+    pub users: Vec<String>,
+}
+
+impl Responder {
+    /// Every name under which the responder acts. Two responders that share one are one person.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let users = self.users.iter().map(String::as_str);
+        core::iter::once(self.id.as_str()).chain(users)
+    }
 }
 
 /// What kind of being says something.

@@ -21,9 +21,10 @@ impl RunState {
                 self.forget_old_requests();
             }
             Event::DecisionRecorded(answer) => {
-                self.request_mut(&answer.id)
-                    .approved_by
-                    .push(answer.responder.id.clone());
+                let request = self.request_mut(&answer.id);
+                request.approved_by.push(answer.responder.id.clone());
+                let users = &answer.responder.users;
+                request.approved_for.extend_from_slice(users);
             }
             Event::InputReceived(answer) => self.answered(answer),
             Event::InputExpired(expired) => {

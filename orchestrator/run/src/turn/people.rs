@@ -205,7 +205,8 @@ impl Turn<'_> {
         };
         if request.kind() == RequestKind::Approval && approves(answer.decision) {
             let approved = &request.approved_by;
-            if approved.contains(&answer.responder.id) {
+            let is_known = |name: &str| approved.iter().chain(&request.approved_for).any(|it| it == name);
+            if answer.responder.names().any(is_known) {
                 return Ok(());
             }
             let needs_more = !planted::is_on(Bug::RunQuorumIgnored);
@@ -275,8 +276,9 @@ impl Turn<'_> {
         let four_eyes = policy.four_eyes && !planted::is_on(Bug::RunFourEyesIgnored);
         // Who proved to have started it, whatever user it was started for, and that user.
         let spec = &self.state.spec;
-        let started_it = responder.verified && spec.verified_author() == Some(responder.id.as_str());
-        if four_eyes && (started_it || responder.id == spec.user_id) {
+        let started_it =
+            |name| name == spec.user_id || (responder.verified && spec.verified_author() == Some(name));
+        if four_eyes && responder.names().any(started_it) {
             return Err(refused(
                 RefusedReason::SelfApproval,
                 "responder: the user who started the run cannot approve what it asks (four_eyes)",

@@ -402,6 +402,7 @@ impl World {
                 id: who.to_owned(),
                 kind: ResponderKind::Person.into(),
                 verified: false,
+                users: Vec::new(),
             },
             decision,
             value,

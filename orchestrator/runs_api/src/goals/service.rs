@@ -59,7 +59,7 @@ impl GoalService for Goals {
         let caller = Caller::of(&request);
         let request = request.into_inner();
         self.require(&caller, &request.goal_id).await?;
-        let goal = Some(self.update(request).await?);
+        let goal = Some(self.update(request, &caller).await?);
         Ok(Response::new(v1::UpdateGoalResponse { goal }))
     }
 

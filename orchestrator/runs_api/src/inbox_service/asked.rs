@@ -6,7 +6,7 @@ use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Run};
 use escapement_runs_host::request_state_byte;
 use escapement_runs_shell::{CallError, RunsHandle};
-use escapement_store::runs::StoredInputRequest;
+use escapement_store::runs::{Scope, StoredInputRequest};
 use escapement_wire::runs::v1;
 use prost::Message;
 use std::sync::Arc;
@@ -44,7 +44,9 @@ pub(super) async fn view(
         let look = move |run: &Run, blobs: &dyn Blobs| shown(&of, run, given, blobs, bytes_max);
         match looked(run_id, runs.look(run_id, look).await)? {
             Some(Shown::Request(view)) => return Ok(Some(*view)),
-            Some(Shown::OfRevision(digest)) => plan = Some(saved::revision(runs, digest, None).await?),
+            Some(Shown::OfRevision(digest)) => {
+                plan = Some(saved::revision(runs, digest, vec![Scope::EVERYTHING]).await?);
+            }
             Some(Shown::Nothing) | None => break,
         }
     }

@@ -6,7 +6,7 @@ use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, Plan, StepKind, SubPlan};
 use escapement_runs_shell::saved::{document_of, saved_plan};
 use escapement_store::StoreFault;
-use escapement_store::runs::RunReader;
+use escapement_store::runs::{RunReader, Scope};
 
 /// A step that would make a plan contain itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,13 +105,13 @@ impl Walk<'_> {
                 Some((definition, saved)) => document_of(self.reader, &definition, &saved)?,
                 None => return Ok(None),
             },
-            (None, Some(digest)) => match self
-                .reader
-                .revision(&digest, Some(std::slice::from_ref(self.known.namespace)))?
-            {
-                Some(stored) => Opaque::from_encoded(stored.document),
-                None => return Ok(None),
-            },
+            (None, Some(digest)) => {
+                let scope = Scope::of(self.known.namespace, self.known.user_id);
+                match self.reader.revision(&digest, &[scope])? {
+                    Some(stored) => Opaque::from_encoded(stored.document),
+                    None => return Ok(None),
+                }
+            }
             (None, None) => return Ok(None),
         };
         Ok(plan::read(&document).ok())

@@ -11,7 +11,7 @@ use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
-    ExpectedVersion, RunReader, RunStore, RunSummary,
+    ExpectedVersion, RunReader, RunStore, RunSummary, Scope,
 };
 use prost::Message;
 
@@ -215,6 +215,7 @@ fn write(
     } = draft;
     let owner = before.as_ref().and_then(|before| before.owner.clone());
     let owner = owner.unwrap_or_else(|| target.user_id.clone());
+    let scope = Scope::of(&namespace, &owner);
     let mut contents = Vec::new();
     let mut pinned = BTreeSet::new();
     match plan {
@@ -231,15 +232,12 @@ fn write(
                 return Ok(Err(rejection));
             }
             contents.push(revise(&mut saved, &plan));
-            pinned.extend(documents_of(reader, &namespace, &plan));
+            pinned.extend(documents_of(reader, &scope, &plan));
             document = plan.document;
         }
         None => {
             let plan = plan::read(&document).ok();
-            pinned.extend(
-                plan.iter()
-                    .flat_map(|plan| documents_of(reader, &namespace, plan)),
-            );
+            pinned.extend(plan.iter().flat_map(|plan| documents_of(reader, &scope, plan)));
             pinned.extend(<[u8; 32]>::try_from(&saved.document[..]).ok());
         }
     }
@@ -318,9 +316,9 @@ fn remember(saved: &mut SavedPlan, request: Option<&SavedRequest>, step_key: &st
     }
 }
 
-fn documents_of(reader: &dyn RunReader, namespace: &Namespace, plan: &Plan) -> BTreeSet<[u8; 32]> {
+fn documents_of(reader: &dyn RunReader, scope: &Scope, plan: &Plan) -> BTreeSet<[u8; 32]> {
     let revisions: Vec<[u8; 32]> = plan.sub_plans().filter_map(SubPlan::revision).collect();
-    documents_below(reader, namespace, &revisions)
+    documents_below(reader, scope, &revisions)
 }
 
 /// A plan with its document.

@@ -259,8 +259,8 @@ impl Runs {
             }
             Some(What::RevisionDigest(text)) => match plan::revision_of(text) {
                 Some(digest) if fields.are_right() => {
-                    let visible = Some(vec![namespace.clone()]);
-                    plan = Some(Ok(saved::revision(&self.runs, digest, visible).await?));
+                    let revision = saved::revision(&self.runs, digest, made.scopes.clone()).await?;
+                    plan = Some(Ok(revision));
                 }
                 Some(_) => {}
                 None => fields.wrong("revision_digest", "must be sha256: and 64 hexadecimal digits"),

@@ -61,6 +61,7 @@ impl Runs {
             Ok(spec)
         });
         let spec = seen.await??;
+        self.require_own_session(&spec).await?;
         let edited = match edited {
             Some(plan) => {
                 check_run(spec.author.as_deref(), &plan, &spec)?;
@@ -185,6 +186,7 @@ impl Runs {
             Ok(spec)
         });
         let mut spec = seen.await??;
+        self.require_own_session(&spec).await?;
         let mut header = Header::of(&spec);
         let (chain_id, first, last) = (
             header.chain_id.clone(),

@@ -1,6 +1,8 @@
 //! Streams what users are told: what is kept, then what comes. Remembers one number.
 
 use escapement_model::Namespace;
+use escapement_run::session::Session;
+use escapement_run::spec::{Spec, namespace_named, session_key};
 use escapement_runs::{Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
@@ -29,14 +31,34 @@ impl Runs {
         namespace: &Namespace,
         session_id: &str,
         user_id: &str,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Option<Session>, Rejection> {
         if session_id.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let (namespace, session_id, user_id) = (namespace.clone(), session_id.to_owned(), user_id.to_owned());
         let look =
             move |host: &mut RunsHost, _now| session_service::find(host, &namespace, &session_id, &user_id);
-        self.runs.change(0, look).await?.map(|_| ())
+        self.runs.change(0, look).await?.map(Some)
+    }
+
+    /// Refuses to go on in a session that is another user's by now. One that is gone begins anew.
+    pub(super) async fn require_own_session(&self, spec: &Spec) -> Result<(), Rejection> {
+        let namespace = namespace_named(&spec.namespace);
+        let (session_id, user_id) = (spec.session_id.clone(), spec.user_id.clone());
+        let look = move |host: &mut RunsHost, _now| {
+            Ok(
+                match host.session(&session_key(namespace.as_str(), &session_id)) {
+                    Ok(Some(session)) if session.user_id != user_id => {
+                        Err(session_service::missing(&session_id))
+                    }
+                    _ => Ok(()),
+                },
+            )
+        };
+        match spec.session_id.is_empty() {
+            true => Ok(()),
+            false => self.runs.change(0, look).await?,
+        }
     }
 
     pub(super) async fn notices(
@@ -54,14 +76,19 @@ impl Runs {
         fields.conclude()?;
         let namespace = caller.namespace(&request.namespace)?;
         let user_id = caller.listed_user(&request.user_id)?;
-        let stream = match request.session_id.is_empty() {
-            true => stream_of_user(&namespace, owner(user_id.as_deref().unwrap_or_default())),
-            false => {
-                let user_id = user_id.unwrap_or_default();
-                self.require_session(&namespace, &request.session_id, &user_id)
-                    .await?;
-                stream_of_session(&namespace, &request.session_id)
+        let user_id = user_id.unwrap_or_default();
+        let session = self
+            .require_session(&namespace, &request.session_id, &user_id)
+            .await?;
+        let (stream, user_id) = match session {
+            None => {
+                let user_id = owner(&user_id).to_owned();
+                (stream_of_user(&namespace, &user_id), user_id)
             }
+            Some(session) => (
+                stream_of_session(&namespace, &request.session_id),
+                session.user_id,
+            ),
         };
         let after = match request.only_new {
             true => {
@@ -78,6 +105,7 @@ impl Runs {
         let notices = WatchedNotices {
             runs: self.runs.clone(),
             stream,
+            user_id,
             after,
         };
         Ok(watching::start(notices, follow))
@@ -87,6 +115,9 @@ impl Runs {
 struct WatchedNotices {
     runs: RunsHandle,
     stream: String,
+    // RUN-14.8
+    /// Whose notices are told: a session of this id may have been another user's before.
+    user_id: String,
     /// The number of the last one that was told.
     after: u64,
 }
@@ -108,7 +139,7 @@ impl Watched for WatchedNotices {
             let is_last = page.len() < PAGE;
             for stored in page {
                 self.after = stored.number;
-                if let Some(notice) = view(stored) {
+                if let Some(notice) = view(stored, &self.user_id) {
                     watcher.send(answer(Told::Notice(notice))).await?;
                 }
             }
@@ -123,9 +154,12 @@ fn answer(told: Told) -> Answer {
     v1::WatchNoticesResponse { told: Some(told) }
 }
 
-/// The notice; `None` if its record is none.
-fn view(stored: StoredNotice) -> Option<v1::Notice> {
+/// The notice; `None` if its record is none, or if it is another user's.
+fn view(stored: StoredNotice, user_id: &str) -> Option<v1::Notice> {
     let notice = Notice::decode(stored.record).ok()?;
+    if !notice.user_id.is_empty() && notice.user_id != user_id {
+        return None;
+    }
     let kind = match notice.kind() {
         NoticeKind::Status => v1::notice::Kind::Status,
         NoticeKind::Agent => v1::notice::Kind::Agent,

@@ -107,7 +107,7 @@ impl Runs {
                 self.revision_of(run_id, name.number, digest).await
             }
             (None, Some(digest)) => {
-                let plan = saved::revision(&self.runs, digest, caller.listed("")?).await?;
+                let plan = saved::revision(&self.runs, digest, caller.scopes()).await?;
                 Ok((revision_view(&plan, &digest), plan))
             }
             (None, None) => Err(not_found()),

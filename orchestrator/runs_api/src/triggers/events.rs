@@ -16,6 +16,7 @@ use super::clockwork::PAGE;
 use super::firing::{Fired, Found, now_ms};
 use super::looks::bindings;
 use super::probes::PROBE;
+use super::record::Kept;
 use crate::errors::Rejection;
 use crate::header::Header;
 use crate::views::state_of;
@@ -35,6 +36,31 @@ pub(super) struct Event {
     pub(super) depth: u32,
     /// The trigger that started the run that it is about; empty for none.
     pub(super) started_by: String,
+    /// Whose triggers hear of it, of those of the namespace.
+    pub(super) heard: Heard,
+}
+
+/// Whose triggers hear of an event.
+#[derive(Clone, Debug)]
+pub(super) enum Heard {
+    /// Everybody's.
+    ByAll,
+    /// Those of that user.
+    ByUser(String),
+    /// Those of that user, whom it is about, and of everybody who finds the things of all.
+    AsFound(String),
+}
+
+impl Heard {
+    // TRIG-3.4
+    fn by(&self, definition: &Definition, kept: &Kept) -> bool {
+        let is_of = |user_id: &str| definition.owner.as_deref() == Some(user_id);
+        match self {
+            Heard::ByAll => true,
+            Heard::ByUser(user_id) => is_of(user_id),
+            Heard::AsFound(user_id) => !kept.is_held || is_of(user_id),
+        }
+    }
 }
 
 /// The run that an event is about, and the one above all that wait for it.
@@ -81,7 +107,10 @@ impl Triggers {
             Err(CallError::Damaged(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let kept = kept.filter(|(definition, _)| definition.namespace == event.namespace);
+        let is_heard = |(definition, kept): &(Definition, Kept)| {
+            definition.namespace == event.namespace && event.heard.by(definition, kept)
+        };
+        let kept = kept.filter(is_heard);
         let Some(Config::Event(filter)) = kept.and_then(|(_, kept)| kept.trigger.config) else {
             return Ok(false);
         };
@@ -134,6 +163,7 @@ impl Triggers {
         }
         let about = String::from_utf8_lossy(&noted.record).into_owned();
         if kind == "goal_completed" {
+            let owner = self.owner_of_goal(&about).await?;
             return Ok(Some(Event {
                 namespace: noted.namespace.clone(),
                 kind: kind.to_owned(),
@@ -141,6 +171,7 @@ impl Triggers {
                 data: StructBuilder::new().text("goal_id", &about).build(),
                 depth: 0,
                 started_by: String::new(),
+                heard: Heard::AsFound(owner),
             }));
         }
         let Ok(run_id) = about.parse::<RunId>() else {
@@ -175,7 +206,19 @@ impl Triggers {
             } else {
                 String::new()
             },
+            heard: Heard::AsFound(found.user_id),
         }))
+    }
+
+    /// Whose goal it is; empty if it is gone or damaged.
+    async fn owner_of_goal(&self, goal_id: &str) -> Result<String, Rejection> {
+        let goal_id = goal_id.to_owned();
+        let read = move |reader: &dyn RunReader| reader.definition(DefinitionKind::Goal, &goal_id);
+        let goal = match self.0.maker.handle().readers().read(read).await {
+            Err(CallError::Damaged(_)) => None,
+            goal => goal?,
+        };
+        Ok(goal.and_then(|goal| goal.owner).unwrap_or_default())
     }
 
     async fn about(&self, run_id: RunId) -> Result<Option<About>, Rejection> {
@@ -235,7 +278,7 @@ fn root_of(reader: &dyn RunReader, run_id: RunId) -> Result<Option<RunId>, Store
 }
 
 /// An event of a caller.
-pub(super) fn published(namespace: Namespace, request: v1::PublishEventRequest) -> Event {
+pub(super) fn published(namespace: Namespace, heard: Heard, request: v1::PublishEventRequest) -> Event {
     Event {
         namespace,
         kind: request.r#type,
@@ -243,6 +286,7 @@ pub(super) fn published(namespace: Namespace, request: v1::PublishEventRequest) 
         data: request.data.unwrap_or_default(),
         depth: 0,
         started_by: String::new(),
+        heard,
     }
 }
 

@@ -5,7 +5,7 @@ use escapement_model::{Namespace, Opaque};
 use escapement_run::spec::{Author, namespace_named};
 use escapement_runs_shell::Origin;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader, Scope};
 use escapement_wire::runs::v1;
 use prost::Message;
 
@@ -59,6 +59,9 @@ pub(super) struct Kept {
     /// Who saved it last, if that was proved: its runs are started in this name.
     #[prost(message, optional, boxed, tag = "15")]
     pub(super) author: Option<Box<Author>>,
+    /// True if who saved it last finds the things of its user alone: it does not hear of those of others.
+    #[prost(bool, tag = "16")]
+    pub(super) is_held: bool,
 }
 
 impl Kept {
@@ -75,6 +78,7 @@ impl Kept {
                 author: self.author.clone(),
             },
             user_id: self.trigger.user_id.clone(),
+            scopes: vec![Scope::of(&self.namespace(), &self.trigger.user_id)],
         }
     }
 }

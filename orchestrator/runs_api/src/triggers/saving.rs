@@ -75,6 +75,7 @@ impl Triggers {
             },
             handled_ms: now_ms(),
             author: made.origin.author,
+            is_held: caller.is_held_in(&namespace),
             ..Kept::default()
         };
         self.check_run(&trigger_id, &kept).await?;
@@ -116,7 +117,7 @@ impl Triggers {
         asked.user_id = before.user_id;
         let namespace = namespace_named(&before.namespace);
         asked.namespace = stored_name(&namespace);
-        let author = caller.author(&namespace);
+        let (author, is_held) = (caller.author(&namespace), caller.is_held_in(&namespace));
         let draft = Kept {
             trigger: asked.clone(),
             author: author.clone(),
@@ -126,7 +127,7 @@ impl Triggers {
         let drawn = random::<32>()?;
         self.edit(trigger_id, user_id, version, move |kept, now| {
             let before = std::mem::replace(&mut kept.trigger, asked);
-            kept.author = author;
+            (kept.author, kept.is_held) = (author, is_held);
             match (&mut kept.trigger.config, before.config) {
                 (Some(Config::Webhook(webhook)), Some(Config::Webhook(before)))
                     if webhook.secret.is_empty() =>

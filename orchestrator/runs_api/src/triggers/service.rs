@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status};
 
 use super::Triggers;
 use super::clockwork::PAGE;
-use super::events::published;
+use super::events::{Heard, published};
 use super::firing::{FAILED, Found, SKIPPED, STARTED, WAITING, now_ms};
 use super::reading::{note_schedule, schedule_of};
 use super::record::{Kept, ShownFiring, kept};
@@ -169,7 +169,11 @@ impl Triggers {
         }
         fields.conclude()?;
         let namespace = caller.namespace(&request.namespace)?;
-        let fired = self.tell(&published(namespace, request)).await?;
+        let heard = match caller.is_held_in(&namespace) {
+            true => Heard::ByUser(caller.listed_user("")?.unwrap_or_default()),
+            false => Heard::ByAll,
+        };
+        let fired = self.tell(&published(namespace, heard, request)).await?;
         Ok(v1::PublishEventResponse {
             firings: fired
                 .into_iter()

@@ -260,7 +260,7 @@ async fn one_run_of_a_plan_lives_and_keeps_its_revision() {
     let stored = world
         .runs
         .readers()
-        .read(move |reader| reader.revision(&kept, None))
+        .read(move |reader| reader.revision(&kept, &[escapement_store::runs::Scope::EVERYTHING]))
         .await
         .unwrap();
     assert!(stored.is_some(), "the run refers to it");

@@ -214,6 +214,37 @@ pub enum DefinitionOutcome {
     },
 }
 
+/// Where something lies and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The namespace. `None`: any.
+    pub namespace: Option<Namespace>,
+    /// The owner. `None`: any.
+    pub owner: Option<String>,
+}
+
+impl Scope {
+    /// Everything there is.
+    pub const EVERYTHING: Self = Self {
+        namespace: None,
+        owner: None,
+    };
+
+    /// What is that owner's in that namespace.
+    pub fn of(namespace: &Namespace, owner: &str) -> Self {
+        Self {
+            namespace: Some(namespace.clone()),
+            owner: Some(owner.to_owned()),
+        }
+    }
+
+    /// True if what lies in that namespace and is that owner's belongs to it.
+    pub fn has(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
+        self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+            && self.owner.as_deref().is_none_or(|wanted| owner == Some(wanted))
+    }
+}
+
 /// A revision of a plan: the document that a run or a saved plan refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRevision {

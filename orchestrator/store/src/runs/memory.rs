@@ -7,7 +7,7 @@ use escapement_model::{InputRequestId, Namespace, RunId};
 
 use self::contents::{Change, RunContents};
 use super::definitions::{
-    Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage, DefinitionWrite,
+    Definition, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage, DefinitionWrite, Scope,
     StoredRevision,
 };
 use super::notices::StoredNotice;
@@ -133,20 +133,16 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.content(digest))
     }
 
-    fn revision(
-        &self,
-        digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
-    ) -> Result<Option<StoredRevision>, StoreFault> {
-        self.read(|contents| contents.revision(digest, namespaces))
+    fn revision(&self, digest: &[u8; 32], scopes: &[Scope]) -> Result<Option<StoredRevision>, StoreFault> {
+        self.read(|contents| contents.revision(digest, scopes))
     }
 
     fn content_of_revision(
         &self,
         digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
+        scopes: &[Scope],
     ) -> Result<Option<[u8; 32]>, StoreFault> {
-        self.read(|contents| contents.revision(digest, namespaces).map(|found| found.content))
+        self.read(|contents| contents.revision(digest, scopes).map(|found| found.content))
     }
 
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {

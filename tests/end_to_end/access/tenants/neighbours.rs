@@ -24,7 +24,7 @@ fn tenants() -> ([Token; 2], [String; 2]) {
 }
 
 /// Creates a trigger whose runs wait for an answer, so that what they come to fires nothing.
-async fn trigger(world: &World, token: &Token, config: Config) -> v1::Trigger {
+pub(super) async fn trigger(world: &World, token: &Token, config: Config) -> v1::Trigger {
     let trigger = v1::CreateTriggerRequest {
         trigger: Some(v1::Trigger {
             name: "t".to_owned(),
@@ -38,14 +38,14 @@ async fn trigger(world: &World, token: &Token, config: Config) -> v1::Trigger {
     made.await.unwrap().trigger.unwrap()
 }
 
-fn event(kind: &str) -> Config {
+pub(super) fn event(kind: &str) -> Config {
     Config::Event(v1::EventFilter {
         r#type: kind.to_owned(),
         ..Default::default()
     })
 }
 
-async fn firings(world: &World, token: &Token, trigger: &v1::Trigger) -> Vec<v1::Firing> {
+pub(super) async fn firings(world: &World, token: &Token, trigger: &v1::Trigger) -> Vec<v1::Firing> {
     let list = v1::ListFiringsRequest {
         trigger_id: trigger.trigger_id.clone(),
         ..Default::default()
@@ -54,7 +54,11 @@ async fn firings(world: &World, token: &Token, trigger: &v1::Trigger) -> Vec<v1:
     listed.await.unwrap().firings
 }
 
-async fn publish(world: &World, token: &Token, namespace: &str) -> Result<Vec<v1::Firing>, Status> {
+pub(super) async fn publish(
+    world: &World,
+    token: &Token,
+    namespace: &str,
+) -> Result<Vec<v1::Firing>, Status> {
     let event = v1::PublishEventRequest {
         r#type: "ping".to_owned(),
         id: "1".to_owned(),
@@ -66,7 +70,7 @@ async fn publish(world: &World, token: &Token, namespace: &str) -> Result<Vec<v1
 }
 
 /// Creates a run of the plan and waits for its end.
-async fn run_to_its_end(world: &World, token: &Token, steps: &serde_json::Value) -> v1::Run {
+pub(super) async fn run_to_its_end(world: &World, token: &Token, steps: &serde_json::Value) -> v1::Run {
     let request = run_request("", &document(steps));
     let created = ask::<_, v1::CreateRunResponse>(world, token, "RunService", "CreateRun", request);
     let run_id = created.await.unwrap().run.unwrap().run_id;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tonic::Status;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::Channel;
 
 /// Messages as they are encoded.
 #[derive(Default)]
@@ -49,43 +50,82 @@ impl Decoder for Raw {
 
 /// What a caller of another namespace is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Elsewhere {
+pub(crate) enum Elsewhere {
     /// That it is not there.
     NotFound,
-    /// An answer in which nothing of it is.
+    /// That it has no business in the namespace, which the request names.
+    NotHere,
+    /// An answer in which nothing of it is, whereas it is in that of everybody who reads there.
     Hidden,
-    /// That its role does not permit the call anywhere.
-    Refused,
+    /// What everybody is told: it is about no namespace.
+    Same,
 }
 
-/// Whether whoever reads the namespace of the things may make the call.
+/// What the call does, and with that who may make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     Read,
     Write,
     /// Reads payloads: not for who only reads, and for operators if the policy says so.
     Payloads,
-    /// There is nothing to read for anybody, or it is another namespace that the call is about.
+    /// There is nothing to read for anybody.
     Other,
 }
 
-pub(super) struct Call {
-    pub(super) path: String,
-    pub(super) message: Bytes,
-    pub(super) elsewhere: Elsewhere,
-    pub(super) kind: Use,
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) path: String,
+    /// As somebody makes it who has no business there.
+    pub(crate) message: Bytes,
+    /// The same by those who have: it names the namespace, and is wrong in itself if it would change anything.
+    pub(crate) permitted: Bytes,
+    pub(crate) elsewhere: Elsewhere,
+    pub(crate) kind: Use,
 }
 
-pub(super) fn call(
+impl Call {
+    /// With another message of those who may make it.
+    pub(crate) fn permitted(self, message: &impl Message) -> Self {
+        Self {
+            permitted: message.encode_to_vec().into(),
+            ..self
+        }
+    }
+
+    /// As those make it who may.
+    pub(crate) fn by_permitted(&self) -> Self {
+        Self {
+            message: self.permitted.clone(),
+            ..self.clone()
+        }
+    }
+}
+
+/// A call about runs.
+pub(crate) fn call(
     service: &str,
     method: &str,
     message: &impl Message,
     elsewhere: Elsewhere,
     kind: Use,
 ) -> Call {
+    let service = format!("escapement.runs.v1.{service}");
+    call_to(&service, method, message, elsewhere, kind)
+}
+
+/// A call to the service of that full name.
+pub(crate) fn call_to(
+    service: &str,
+    method: &str,
+    message: &impl Message,
+    elsewhere: Elsewhere,
+    kind: Use,
+) -> Call {
+    let message: Bytes = message.encode_to_vec().into();
     Call {
-        path: format!("/escapement.runs.v1.{service}/{method}"),
-        message: message.encode_to_vec().into(),
+        path: format!("/{service}/{method}"),
+        permitted: message.clone(),
+        message,
         elsewhere,
         kind,
     }
@@ -98,12 +138,18 @@ pub(super) async fn made(world: &World, call: &Call, token: &Token) -> Result<By
 
 /// The same by who shows this bearer.
 pub(super) async fn shown(world: &World, call: &Call, bearer: &str) -> Result<Bytes, Status> {
-    let mut grpc = Grpc::new(world.orchestrator.channel());
+    asked(world.orchestrator.channel(), call, Some(bearer)).await
+}
+
+/// The same over this connection.
+pub(crate) async fn asked(channel: Channel, call: &Call, bearer: Option<&str>) -> Result<Bytes, Status> {
+    let mut grpc = Grpc::new(channel);
     grpc.ready().await.unwrap();
     let mut request = tonic::Request::new(tokio_stream::once(call.message.clone()));
-    request
-        .metadata_mut()
-        .insert("authorization", format!("Bearer {bearer}").parse().unwrap());
+    if let Some(bearer) = bearer {
+        let header = format!("Bearer {bearer}").parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+    }
     let answer = async {
         let mut answer = grpc
             .streaming(request, call.path.parse().unwrap(), Raw)

@@ -7,7 +7,7 @@ use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use crate::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use crate::runs::{
     ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved, Scope,
 };
 
 fn put(name: &str, at: i64) -> DefinitionPut {
@@ -315,8 +315,10 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
     let digest = [7; 32];
     let found = |subject: &mut dyn ReopenableRuns| {
         let reader = reader(subject);
-        let found = reader.revision(&digest, None).expect("reads");
-        let content = reader.content_of_revision(&digest, None).expect("reads");
+        let found = reader.revision(&digest, &[Scope::EVERYTHING]).expect("reads");
+        let content = reader
+            .content_of_revision(&digest, &[Scope::EVERYTHING])
+            .expect("reads");
         assert_eq!(content, found.as_ref().map(|found| found.content));
         found
     };
@@ -333,19 +335,39 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
         define(subject, &write("plan", ExpectedVersion::New, put)),
         DONE(1)
     );
-    let seen_from = |subject: &mut dyn ReopenableRuns, names: &[&str]| {
-        let these: Vec<Namespace> = names.iter().filter_map(|name| Namespace::parse(name)).collect();
-        let found = reader(subject).revision(&digest, Some(&these)).expect("reads");
+    let seen_from = |subject: &mut dyn ReopenableRuns, scopes: &[(&str, Option<&str>)]| {
+        let scope = |(name, owner): &(&str, Option<&str>)| Scope {
+            namespace: Namespace::parse(name),
+            owner: owner.map(str::to_owned),
+        };
+        let these: Vec<Scope> = scopes.iter().map(scope).collect();
+        let found = reader(subject).revision(&digest, &these).expect("reads");
         let content = reader(subject)
-            .content_of_revision(&digest, Some(&these))
+            .content_of_revision(&digest, &these)
             .expect("reads");
         assert_eq!(content, found.as_ref().map(|found| found.content));
         found.map(|found| found.document)
     };
     assert_eq!(sample.created.namespace.as_str(), "billing");
-    assert_eq!(seen_from(subject, &["billing"]).as_ref(), Some(one.bytes()));
-    assert_eq!(seen_from(subject, &["default"]).as_ref(), Some(other.bytes()));
-    assert_eq!(seen_from(subject, &["agents"]), None);
+    let owner = sample.created.owner.as_deref();
+    for (scopes, expected) in [
+        (&[("billing", None)][..], Some(&one)),
+        (&[("billing", owner)], Some(&one)),
+        (&[("billing", Some("nobody"))], None),
+        (&[("default", None)], Some(&other)),
+        (&[("default", Some("nobody"))], None),
+        (&[("default", owner), ("agents", None)], None),
+        (&[("billing", Some("nobody")), ("default", None)], Some(&other)),
+        (&[("", owner)], Some(&one)),
+        (&[("agents", None)], None),
+        (&[], None),
+    ] {
+        assert_eq!(
+            seen_from(subject, scopes).as_ref(),
+            expected.map(Content::bytes),
+            "{scopes:?}"
+        );
+    }
     let revision = found(subject).expect("a run refers to it");
     assert_eq!(
         (revision.content, &revision.document),

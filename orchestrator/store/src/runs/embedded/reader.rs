@@ -14,7 +14,9 @@ use crate::database::connection::working;
 use crate::database::namespaces;
 use crate::database::values::column_number;
 use crate::runs::RunReader;
-use crate::runs::definitions::{Definition, DefinitionKey, DefinitionKind, DefinitionPage, StoredRevision};
+use crate::runs::definitions::{
+    Definition, DefinitionKey, DefinitionKind, DefinitionPage, Scope, StoredRevision,
+};
 use crate::runs::limits::PAGE_BYTES_MAX;
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
@@ -159,20 +161,16 @@ impl RunReader for EmbeddedRunReader {
         rows::content(&self.connection, digest)
     }
 
-    fn revision(
-        &self,
-        digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
-    ) -> Result<Option<StoredRevision>, StoreFault> {
-        self.at_once(|connection| rows::revision(connection, digest, namespaces))
+    fn revision(&self, digest: &[u8; 32], scopes: &[Scope]) -> Result<Option<StoredRevision>, StoreFault> {
+        self.at_once(|connection| rows::revision(connection, digest, scopes))
     }
 
     fn content_of_revision(
         &self,
         digest: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
+        scopes: &[Scope],
     ) -> Result<Option<[u8; 32]>, StoreFault> {
-        rows::content_of_revision(&self.connection, digest, namespaces)
+        rows::content_of_revision(&self.connection, digest, scopes)
     }
 
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {

@@ -1,7 +1,7 @@
 //! Reads single rows of runs, and checks each against its checksum. Writes nothing.
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_model::{InputRequestId, RunId};
 use rusqlite::types::{FromSqlError, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::namespaces;
 use crate::database::values::{checksum, column_number, number_of, optional_text};
-use crate::runs::definitions::StoredRevision;
+use crate::runs::definitions::{Scope, StoredRevision};
 use crate::runs::stored::{JournalEntry, RunSummary, StoredInputRequest};
 use crate::runs::write::Snapshot;
 
@@ -191,9 +191,9 @@ pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Opti
 pub(super) fn revision(
     connection: &Connection,
     revision: &[u8; 32],
-    namespaces: Option<&[Namespace]>,
+    scopes: &[Scope],
 ) -> Result<Option<StoredRevision>, StoreFault> {
-    let Some(content) = content_of_revision(connection, revision, namespaces)? else {
+    let Some(content) = content_of_revision(connection, revision, scopes)? else {
         return Ok(None);
     };
     let document = self::content(connection, &content)?;
@@ -201,24 +201,24 @@ pub(super) fn revision(
     Ok(Some(StoredRevision { content, document }))
 }
 
-/// The digest of the content that holds the document of a revision, and that something of these namespaces refers to.
+/// The digest of the content that holds the document of a revision, and that something of these scopes refers to.
 pub(super) fn content_of_revision(
     connection: &Connection,
     revision: &[u8; 32],
-    namespaces: Option<&[Namespace]>,
+    scopes: &[Scope],
 ) -> Result<Option<[u8; 32]>, StoreFault> {
     let mut parameters = vec![Value::Blob(revision.to_vec())];
     let mut sql = "SELECT digest, revision, revision_checksum FROM content INDEXED BY content_by_revision \
                    WHERE revision = ?1"
         .to_owned();
-    if let Some(namespaces) = namespaces {
-        let of_run = namespaces::condition("run.namespace", namespaces, &mut parameters);
-        let of_definition = namespaces::condition("definition.namespace", namespaces, &mut parameters);
+    if !scopes.contains(&Scope::EVERYTHING) {
+        let of_run = condition_of("run", scopes, &mut parameters);
+        let of_definition = condition_of("definition", scopes, &mut parameters);
         sql.push_str(&format!(
             " AND (EXISTS (SELECT 1 FROM pin INDEXED BY pin_by_digest JOIN run ON run.number = pin.number \
-             WHERE pin.digest = content.digest AND pin.number > 0{of_run}) \
+             WHERE pin.digest = content.digest AND pin.number > 0 AND {of_run}) \
              OR EXISTS (SELECT 1 FROM pin INDEXED BY pin_by_digest JOIN definition ON definition.number = -pin.number \
-             WHERE pin.digest = content.digest AND pin.number < 0{of_definition}))"
+             WHERE pin.digest = content.digest AND pin.number < 0 AND {of_definition}))"
         ));
     }
     sql.push_str(" ORDER BY place LIMIT 1");
@@ -235,6 +235,24 @@ pub(super) fn content_of_revision(
         Some(None) => Err(corrupt(0, PART_CONTENT)),
         found => Ok(found.flatten()),
     }
+}
+
+/// The condition that a row of the table belongs to one of these scopes.
+fn condition_of(table: &str, scopes: &[Scope], parameters: &mut Vec<Value>) -> String {
+    let mut any = vec!["false".to_owned()];
+    for scope in scopes {
+        let mut all = "true".to_owned();
+        if let Some(namespace) = &scope.namespace {
+            let column = format!("{table}.namespace");
+            all += &namespaces::condition(&column, std::slice::from_ref(namespace), parameters);
+        }
+        if let Some(owner) = &scope.owner {
+            parameters.push(Value::Text(owner.clone()));
+            all += &format!(" AND {table}.owner = ?{}", parameters.len());
+        }
+        any.push(format!("({all})"));
+    }
+    format!("({})", any.join(" OR "))
 }
 
 /// A row of `digest, revision, revision_checksum, bytes`: the digest, and whether everything agrees with it.

@@ -7,7 +7,7 @@ use escapement_model::Namespace;
 use super::{Keeper, RunContents};
 use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionWrite, ExpectedVersion, StoredRevision,
+    DefinitionWrite, ExpectedVersion, Scope, StoredRevision,
 };
 
 impl RunContents {
@@ -134,20 +134,27 @@ impl RunContents {
     pub(in crate::runs::memory) fn revision(
         &self,
         revision: &[u8; 32],
-        namespaces: Option<&[Namespace]>,
+        scopes: &[Scope],
     ) -> Option<StoredRevision> {
-        let namespace_of = |keeper: &Keeper| match keeper {
-            Keeper::Run(number) => &self.runs[number].summary.created.namespace,
-            Keeper::Definition(kind, name) => &self.definitions[&(*kind, name.clone())].namespace,
+        let place_of = |keeper: &Keeper| match keeper {
+            Keeper::Run(number) => {
+                let created = &self.runs[number].summary.created;
+                (&created.namespace, created.owner.as_deref())
+            }
+            Keeper::Definition(kind, name) => {
+                let definition = &self.definitions[&(*kind, name.clone())];
+                (&definition.namespace, definition.owner.as_deref())
+            }
+        };
+        let is_in = |keeper: &Keeper| {
+            let (namespace, owner) = place_of(keeper);
+            scopes.iter().any(|scope| scope.has(namespace, owner))
         };
         let mut of_it: Vec<_> = self
             .contents
             .iter()
             .filter(|(_, kept)| kept.revision == Some(*revision))
-            .filter(|(_, kept)| {
-                namespaces
-                    .is_none_or(|these| kept.by.iter().any(|keeper| these.contains(namespace_of(keeper))))
-            })
+            .filter(|(_, kept)| scopes.contains(&Scope::EVERYTHING) || kept.by.iter().any(is_in))
             .collect();
         of_it.sort_unstable_by_key(|(_, kept)| kept.place);
         let (content, kept) = of_it.first()?;
