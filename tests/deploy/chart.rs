@@ -4,11 +4,10 @@ mod kubelet;
 mod rolling;
 
 use crate::containers::documents;
-use escapement_tests::{checkout, tool};
+use escapement_tests::{checkout, piped, tool};
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 fn helm() -> Option<PathBuf> {
     tool("helm", "`cargo verify` installs it")
@@ -16,23 +15,11 @@ fn helm() -> Option<PathBuf> {
 
 /// Runs helm on the chart with these values.
 fn with_values(helm: &PathBuf, command: &[&str], values: &Value) -> Output {
-    let mut running = Command::new(helm)
-        .args(command)
-        .arg(checkout::root().join("deploy/chart"))
-        .args(["--values", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let chart = checkout::root().join("deploy/chart");
+    let mut arguments = command.to_vec();
+    arguments.extend([chart.to_str().unwrap(), "--values", "-"]);
     // JSON is YAML.
-    running
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(values.to_string().as_bytes())
-        .unwrap();
-    running.wait_with_output().unwrap()
+    piped(helm, &arguments, &values.to_string()).unwrap()
 }
 
 /// What the chart renders. `None` if a tool is missing, which is noted.
@@ -132,16 +119,7 @@ fn kubernetes_takes_what_every_combination_renders() {
                    for one in json.load(sys.stdin):\n\
                    \x20   for version in ('1.30', '1.37'):\n\
                    \x20       kubernetes_validate.validate(one, version, strict=True)\n";
-    let judge = |objects: &str| {
-        let mut judge = Command::new(&python)
-            .args(["-W", "ignore", "-c", program])
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        judge.stdin.take().unwrap().write_all(objects.as_bytes()).unwrap();
-        judge.wait_with_output().unwrap()
-    };
+    let judge = |objects: &str| piped(&python, &["-W", "ignore", "-c", program], objects).unwrap();
     let judged = judge(&own);
     assert!(
         judged.status.success(),

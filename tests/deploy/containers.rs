@@ -1,23 +1,14 @@
 //! What the players of compose files and of charts share: YAML, and what the images bring along.
 
-use escapement_tests::{checkout, tool};
+use escapement_tests::{checkout, piped, tool};
 use serde_json::Value;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 /// The documents of a YAML text, read by Python. `None` if that is missing, which is noted.
 pub(crate) fn documents(text: &str) -> Option<Vec<Value>> {
     let python = tool("python/bin/python", "`cargo verify` installs it")?;
     let program =
         "import json, sys, yaml; print(json.dumps([one for one in yaml.safe_load_all(sys.stdin) if one]))";
-    let mut reader = Command::new(python)
-        .args(["-c", program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    reader.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = reader.wait_with_output().unwrap();
+    let output = piped(&python, &["-c", program], text).unwrap();
     assert!(output.status.success(), "{text}");
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }

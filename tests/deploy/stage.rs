@@ -1,6 +1,6 @@
 //! What every way of running the programs is asked: where it serves figures, and whether it executes a plan and a run.
 
-use escapement_tests::{ChildProcess, Orchestrator, PlanDocument, documents, wait_for};
+use escapement_tests::{ChildProcess, Orchestrator, PlanDocument, documents, http, wait_for};
 use escapement_wire::runs::v1::run::State;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::{CreateRunRequest, WaitRunRequest};
@@ -8,8 +8,6 @@ use escapement_wire::v1::WhoAmIRequest;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tonic::transport::Channel;
 
 /// How long a test waits for what must happen.
@@ -31,14 +29,7 @@ pub(crate) async fn metrics_address(process: &ChildProcess) -> String {
 
 /// The status and the body of an answer; `None` if nobody listens.
 pub(crate) async fn get(address: &str, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
-    let head = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
-    stream.write_all(head.as_bytes()).await.ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.ok()?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    http::get(address, path, "*/*").await
 }
 
 /// Executes a plan of two steps, the second after the first, and a run of one.

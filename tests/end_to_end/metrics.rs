@@ -1,19 +1,19 @@
 //! Figures and probes: what a scrape tells is what happened, and nothing that it tells is without bound.
 
+mod above_zero;
+mod readiness;
+
 use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
 use crate::world::{LIMIT, World};
-
-use escapement_tests::{Binaries, ScriptedWorker, checkout, tool, wait_for};
+use escapement_tests::http::get;
+use escapement_tests::{Binaries, Prometheus, ScriptedWorker, checkout, piped, tool, wait_for};
 use escapement_wire::v1::ListExecutionsRequest;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use rustix::process::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::process::Command;
 use tonic::Code;
 use tonic::client::Grpc;
 
@@ -29,20 +29,8 @@ pub(crate) async fn address(world: &World) -> String {
     wait_for("the listener of metrics", LIMIT, told).await.unwrap()
 }
 
-/// The status and the body of an answer; `None` if nobody listens.
-async fn get(address: &str, path: &str, accept: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
-    let head =
-        format!("GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
 /// The code with which `orchestrator health` ends.
-fn health(address: &str) -> Option<i32> {
+pub(crate) fn health(address: &str) -> Option<i32> {
     let mut command = Command::new(Binaries::build().unwrap().orchestrator);
     let output = command.args(["health", "--metrics-listen", address]).output();
     let output = output.unwrap();
@@ -70,14 +58,7 @@ fn read_by_python(text: &str) -> Option<BTreeSet<String>> {
                    from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
                    for family in read(sys.stdin.read()):\n\
                    \x20   print(family.name, family.type)\n";
-    let mut reader = Command::new(python)
-        .args(["-c", program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    reader.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = reader.wait_with_output().unwrap();
+    let output = piped(&python, &["-c", program], text).unwrap();
     assert!(output.status.success());
     let named = |line: &str| match line.split_once(' ').unwrap() {
         (name, "counter") => format!("{name}_total"),
@@ -97,20 +78,13 @@ fn checked_by_promtool(text: &str) {
     let Some(promtool) = tool("promtool", "`cargo verify` installs it") else {
         return;
     };
-    let mut check = Command::new(promtool)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
+    let output = piped(&promtool, &["check", "metrics"], text).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
 }
 
 /// The names on the page.
-fn on_the_page() -> BTreeSet<String> {
+pub(crate) fn on_the_page() -> BTreeSet<String> {
     let page = std::fs::read_to_string(checkout::root().join("deploy/METRICS.md")).unwrap();
     let (_, table) = page.split_once("<!-- catalogue -->").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -357,37 +331,17 @@ async fn a_prometheus_scrapes_it() {
     let address = address(&world).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     world.execute(request(plan([echo(0, json!({}))]))).await;
-    let configuration = world.directory.join("prometheus.yml");
-    let text = format!(
+    let configuration = format!(
         "global: {{ scrape_interval: 100ms }}\nscrape_configs:\n- job_name: escapement\n  static_configs:\n  \
          - targets: [\"{address}\"]\n"
     );
-    std::fs::write(&configuration, text).unwrap();
-    let log = world.directory.join("prometheus.stderr");
-    let mut server = Command::new(prometheus)
-        .arg(format!("--config.file={}", configuration.display()))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            world.directory.join("prometheus").display()
-        ))
-        .arg("--web.listen-address=127.0.0.1:0")
-        .stderr(std::fs::File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    let listens = async || {
-        let log = std::fs::read_to_string(&log).ok()?;
-        let line = log.lines().find(|line| line.contains("Listening on"))?;
-        let (_, listening) = line.rsplit_once("address=")?;
-        Some(listening.split_whitespace().next()?.to_owned())
-    };
-    let served = wait_for("Prometheus to listen", LIMIT, listens).await.unwrap();
+    let prometheus = Prometheus::start(&prometheus, world.directory.path(), &configuration);
+    let prometheus = prometheus.await.unwrap();
     let scraped = async || {
-        let query = "/api/v1/query?query=sum(escapement_attempts_total)";
-        let (_, answer) = get(&served, query, "application/json").await?;
-        answer.contains(r#""1"]"#).then_some(())
+        let values = prometheus.values("sum(escapement_attempts_total)").await?;
+        (values == ["1"]).then_some(())
     };
-    let scraped = wait_for("Prometheus to know of the attempt", LIMIT, scraped).await;
-    server.kill().unwrap();
-    server.wait().unwrap();
-    scraped.unwrap();
+    wait_for("Prometheus to know of the attempt", LIMIT, scraped)
+        .await
+        .unwrap();
 }

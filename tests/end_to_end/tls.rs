@@ -1,6 +1,6 @@
 //! TLS between real processes: who is let in, by what, and who is not.
 
-mod connecting;
+pub(crate) mod connecting;
 mod contract;
 mod identities;
 mod page;

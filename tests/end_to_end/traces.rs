@@ -1,8 +1,10 @@
 //! Traces over OTLP: what a collector gets is what happened, in the trace of the caller, and no collector delays anybody.
 
 use crate::plans::{RequestWords, StepWords, WORK, echo, plan, request, step, step_id};
+use crate::recording_worker::RecordingWorker;
 use crate::world::{LIMIT, World};
 use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, fresh_id, wait_for};
+use escapement_wire::v1::ExecutePlanRequest;
 use escapement_wire::v1::plan_result::Status;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -190,6 +192,71 @@ async fn without_an_endpoint_an_attempt_is_told_what_the_caller_said() {
     let assignment = worker.started().await;
     assert_eq!(assignment.headers["traceparent"], said);
     worker.succeed(&assignment, json!({})).await;
+}
+
+// F11: callers that name the execution lost their trace.
+#[tokio::test]
+async fn without_an_endpoint_the_trace_of_the_call_reaches_workers_and_nested_plans() {
+    let world = World::start().await;
+    let recording = RecordingWorker::start(&world.orchestrator.url(), 4);
+    let _stock = world.stock_worker("stock", |settings| settings).await;
+    let child = json!({
+        "id": fresh_id(), "version": 1, "created_at": 1_766_016_000_000_i64, "name": "nested",
+        "context_requirements": ["region"],
+        "steps": [{ "id": step_id(0), "action": "record", "payload": {} }],
+    });
+    let mut asked = request(plan([
+        step(0, "execute_plan").payload(json!({ "plan": child })),
+        step(1, "record"),
+    ]));
+    assert!(asked.execution_id.is_some(), "it is named");
+    let another = format!("00-{}-{CALLER}-00", TRACE.replace('0', "1"));
+    asked.correlation_context = [("traceparent", another.as_str()), ("tenant", "a")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    let unnamed = ExecutePlanRequest {
+        execution_id: None,
+        ..request(plan([step(0, "record")]))
+    };
+    let said = format!("00-{TRACE}-{CALLER}-01");
+    for request in [asked.clone(), unnamed] {
+        let mut call = Request::new(request);
+        let metadata = call.metadata_mut();
+        metadata.insert("traceparent", said.parse().unwrap());
+        metadata.insert("tracestate", "vendor=1".parse().unwrap());
+        let answer = world.orchestrator.plans().execute_plan(call).await.unwrap();
+        assert_eq!(answer.into_inner().result.unwrap().status(), Status::Success);
+    }
+    // The trace is no part of what makes two requests the same.
+    let again = world.orchestrator.plans().execute_plan(asked.clone()).await;
+    assert_eq!(
+        again.unwrap().into_inner().result.unwrap().status(),
+        Status::Success
+    );
+
+    let seen = recording.seen();
+    assert_eq!(seen.len(), 3, "{seen:#?}");
+    for seen in &seen {
+        let header = |key: &str| seen.headers.get(key).map(String::as_str);
+        assert_eq!(
+            (header("traceparent"), header("tracestate")),
+            (Some(said.as_str()), Some("vendor=1")),
+            "{seen:#?}"
+        );
+    }
+    let with_tenant = seen.iter().filter(|seen| seen.headers.contains_key("tenant"));
+    assert_eq!(
+        with_tenant.count(),
+        2,
+        "the rest of the context goes on: {seen:#?}"
+    );
+
+    // What is no span is passed on to nobody.
+    let mut call = Request::new(request(plan([step(0, "record")])));
+    call.metadata_mut()
+        .insert("traceparent", "nonsense".parse().unwrap());
+    world.orchestrator.plans().execute_plan(call).await.unwrap();
+    assert_eq!(recording.seen()[3].headers.get("traceparent"), None);
 }
 
 #[tokio::test]

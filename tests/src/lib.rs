@@ -35,13 +35,16 @@ pub mod documents;
 pub mod fault_layer;
 pub mod fault_proxy;
 pub mod history;
+pub mod http;
 mod interrupted;
 mod model_server;
 mod orchestrator;
+mod piped;
 mod plan_document;
 pub mod plans;
 pub mod planted;
 mod preload;
+pub mod prometheus;
 pub mod raw_session;
 mod receiver;
 pub mod reference;
@@ -64,7 +67,9 @@ pub use {
     interrupted::interrupted,
     model_server::{ModelServer, Turn},
     orchestrator::{Orchestrator, OrchestratorSettings, is_over_tls},
+    piped::piped,
     plan_document::PlanDocument,
+    prometheus::Prometheus,
     receiver::{ReceivedRequest, Receiver},
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,

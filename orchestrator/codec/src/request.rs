@@ -4,9 +4,7 @@
 use escapement_contract::{
     OnFailure, Plan, PlanDraft, Request, RequestDraft, RetryPolicyDraft, Step, StepDraft,
 };
-use escapement_model::limits::{
-    BACKOFF_MS_MAX_DEFAULT, CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX, PLAN_TIMEOUT_MS_DEFAULT,
-};
+use escapement_model::limits::{BACKOFF_MS_MAX_DEFAULT, PLAN_TIMEOUT_MS_DEFAULT};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_wire::v1;
 
@@ -35,26 +33,6 @@ pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanReque
         correlation_context,
         options,
         namespace,
-    }
-}
-
-/// Carries the caller's trace on to the workers, if the request does not do so itself. `trace` has the metadata of a name.
-///
-/// The correlation context counts for "the same request", and a repeat has another span: so only requests without an
-/// execution id of their own, which nobody repeats by id, take the trace from the metadata.
-pub fn add_trace<'a>(request: &mut v1::SubmitPlanRequest, trace: impl Fn(&'static str) -> Option<&'a str>) {
-    if request.execution_id.is_some() {
-        return;
-    }
-    let context = &mut request.correlation_context;
-    for key in ["traceparent", "tracestate"] {
-        let Some(value) = trace(key) else {
-            continue;
-        };
-        let has_room = context.len() < CORRELATION_ENTRIES_MAX && value.len() <= CORRELATION_VALUE_CHARS_MAX;
-        if has_room && !context.contains_key(key) {
-            context.insert(key.to_owned(), value.to_owned());
-        }
     }
 }
 

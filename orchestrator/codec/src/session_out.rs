@@ -21,7 +21,8 @@ pub struct WelcomeDefaults {
     pub lease_ms: u64,
     /// Addresses of the other orchestrators.
     pub peers: Arc<[String]>,
-    /// Present if traces are exported: then each attempt is told the span that it will have.
+    /// Present if traces are exported: then each attempt is told the span that it will have. Without it each attempt is told
+    /// what the caller said.
     pub traces: Option<Sampling>,
 }
 
@@ -76,10 +77,13 @@ fn assignment(assignment: &Assignment, traces: Option<Sampling>) -> v1::Assignme
     let request = &assignment.request;
     let step = request.plan().step(assignment.step);
     let mut headers = request.correlation_context().clone();
-    if let Some(sampling) = traces {
-        let execution_id = assignment.execution_id;
-        let span = trace::attempt_span(execution_id, step.id(), assignment.attempt);
-        Trace::of(execution_id, request, sampling).write_headers(span, &mut headers);
+    match traces {
+        Some(sampling) => {
+            let execution_id = assignment.execution_id;
+            let span = trace::attempt_span(execution_id, step.id(), assignment.attempt);
+            Trace::of(execution_id, request, sampling).write_headers(span, &mut headers);
+        }
+        None => trace::write_callers_headers(request, &mut headers),
     }
     v1::Assignment {
         attempt_token: token(assignment.token),

@@ -5,6 +5,7 @@
 
 use escapement_contract::Request;
 use escapement_model::{ExecutionId, StepId, hex};
+use escapement_wire::v1;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -78,8 +79,7 @@ impl SpanContext {
 
     /// What the call said counts before what the request carries.
     fn of_caller(request: &Request) -> Option<Self> {
-        let of_call =
-            Provenance::decode(request.provenance()).and_then(|provenance| provenance.trace_context);
+        let of_call = said_by_call(request);
         let of_call = of_call.and_then(|call| Self::parse(&call.traceparent, Some(&call.tracestate)));
         of_call.or_else(|| {
             let context = request.correlation_context();
@@ -130,11 +130,29 @@ impl Trace {
             format!("00-{trace_id}-{span_id}-{flags:02x}"),
         );
         let tracestate = self.parent.as_ref().map(|parent| parent.tracestate.as_str());
-        match tracestate.filter(|text| (1..=TRACESTATE_BYTES_MAX).contains(&text.len())) {
-            Some(tracestate) => headers.insert(TRACESTATE.to_owned(), tracestate.to_owned()),
-            None => headers.remove(TRACESTATE),
-        };
+        write_tracestate(tracestate.unwrap_or_default(), headers);
     }
+}
+
+/// Replaces what the headers of an attempt say of a trace by what the call said, if that names a span: for a process that makes
+/// no spans of its own.
+pub fn write_callers_headers(request: &Request, headers: &mut BTreeMap<String, String>) {
+    let said = said_by_call(request);
+    if let Some(call) = said.filter(|call| SpanContext::parse(&call.traceparent, None).is_some()) {
+        headers.insert(TRACEPARENT.to_owned(), call.traceparent);
+        write_tracestate(&call.tracestate, headers);
+    }
+}
+
+fn said_by_call(request: &Request) -> Option<v1::StoredTraceContext> {
+    Provenance::decode(request.provenance())?.trace_context
+}
+
+fn write_tracestate(tracestate: &str, headers: &mut BTreeMap<String, String>) {
+    match tracestate.len() {
+        1..=TRACESTATE_BYTES_MAX => headers.insert(TRACESTATE.to_owned(), tracestate.to_owned()),
+        _ => headers.remove(TRACESTATE),
+    };
 }
 
 /// The span of an execution.

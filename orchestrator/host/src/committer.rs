@@ -5,7 +5,7 @@ use crate::write_queue::Commit;
 use escapement_codec::store_write::outcome;
 use escapement_engine::{WriteFailure, WriteOutcome};
 use escapement_model::planted::{self, Bug};
-use escapement_store::{Store, StoreFault, Write};
+use escapement_store::{ActionMemory, Store, StoreFault, Write};
 use tracing::{info, warn};
 
 /// A store, and what was said of its state.
@@ -28,6 +28,16 @@ impl<S: Store> Committer<S> {
     /// False after a commit that failed and may be tried again, until one goes through.
     pub fn takes_writes(&self) -> bool {
         !self.is_refusing
+    }
+
+    /// Looks after the store while nothing waits to be written: one that was taken away is noticed before somebody writes, and
+    /// one that took no writes is tried with a small one, which leaves nothing behind.
+    ///
+    /// # Errors
+    /// As [`Committer::handle_commit`].
+    pub fn look(&mut self) -> Result<(), StoreFault> {
+        let trial = if self.is_refusing { trial() } else { Vec::new() };
+        self.commit_writes(&trial).map(drop)
     }
 
     /// The store, for what is no write of the engine.
@@ -126,6 +136,15 @@ impl<S: Store> Committer<S> {
             );
         }
     }
+}
+
+/// Remembers an action that has no name, and forgets it: both in one commit.
+fn trial() -> Vec<Write> {
+    let memory = |left_ms| {
+        let name = String::new();
+        Write::RememberActions(vec![ActionMemory { name, left_ms }])
+    };
+    vec![memory(Some(0)), memory(None)]
 }
 
 #[cfg(test)]

@@ -171,6 +171,8 @@ catalogue! {
         "Executions that were settled with an error, by its code. Codes of handlers are _other.";
     EXECUTIONS = "escapement_executions", Gauge, [STATE],
         "Executions that are accepted and not settled: queued, running.";
+    EXECUTIONS_MAX = "escapement_executions_max", Gauge, [],
+        "Executions that may be accepted and not settled at a time.";
     EXECUTIONS_PARKED = "escapement_executions_parked", Gauge, [],
         "Queued executions whose requests are on the disk only.";
     EXECUTION_QUEUE_WAIT = "escapement_execution_queue_wait_seconds", Histogram, [NAMESPACE],
@@ -242,6 +244,8 @@ catalogue! {
         "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
         "Executions that were to be exported as traces and were not.";
+    READY = "escapement_ready", Gauge, [],
+        "1 if calls should be sent here, as /readyz says; else 0.";
     BUILD_INFO = "escapement_build_info", Gauge, [VERSION],
         "1, with the version of the program.";
     PROCESS_CPU = "process_cpu_seconds_total", Counter, [],

@@ -21,6 +21,7 @@ pub(crate) struct Families {
     pub(crate) execution_errors: Counters,
     pub(crate) executions_queued: Gauge,
     pub(crate) executions_running: Gauge,
+    pub(crate) executions_max: Gauge,
     pub(crate) executions_parked: Gauge,
     pub(crate) execution_queue_wait: Histograms,
     pub(crate) execution_duration: Histograms,
@@ -56,6 +57,7 @@ pub(crate) struct Families {
     pub(crate) reloads: Counters,
     pub(crate) tls_certificate_expiry: Gauge,
     pub(crate) telemetry_dropped: Counters,
+    pub(crate) ready: Gauge,
     pub(crate) build_info: Gauges,
 }
 
@@ -88,6 +90,7 @@ impl Families {
             execution_errors: registered(&mut registry, &catalogue::EXECUTION_ERRORS, Counters::default()),
             executions_queued: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["queued"])),
             executions_running: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["running"])),
+            executions_max: registered(&mut registry, &catalogue::EXECUTIONS_MAX, Gauge::default()),
             executions_parked: registered(&mut registry, &catalogue::EXECUTIONS_PARKED, Gauge::default()),
             execution_queue_wait: registered(&mut registry, &catalogue::EXECUTION_QUEUE_WAIT, long()),
             execution_duration: registered(&mut registry, &catalogue::EXECUTION_DURATION, long()),
@@ -147,6 +150,7 @@ impl Families {
                 Gauge::default(),
             ),
             telemetry_dropped: registered(&mut registry, &catalogue::TELEMETRY_DROPPED, Counters::default()),
+            ready: registered(&mut registry, &catalogue::READY, Gauge::default()),
             build_info: registered(&mut registry, &catalogue::BUILD_INFO, Gauges::default()),
             registry,
         }

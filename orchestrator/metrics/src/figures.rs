@@ -44,8 +44,19 @@ impl Metrics {
         self.0.is_ready.store(is_ready, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        self.0.is_ready.load(Ordering::Relaxed)
+    /// Why calls should not be sent here; `None` if they should, so far as is known without asking the engine.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        let takes_writes = self.0.families.store_full.get() == 0;
+        match (self.0.is_ready.load(Ordering::Relaxed), takes_writes) {
+            (false, _) => Some("starts or drains\n"),
+            (true, false) => Some("the store takes no writes\n"),
+            (true, true) => None,
+        }
+    }
+
+    /// Says how many executions may be accepted and not settled at a time.
+    pub fn set_executions_max(&self, executions_max: u32) {
+        self.0.families.executions_max.set(executions_max.into());
     }
 
     /// Counts a write that is durable.

@@ -125,10 +125,10 @@ async fn answer<S: Source>(
     Ok(match request.uri().path() {
         "/metrics" => scraped(&request, answers).await,
         "/livez" => turned(answers, LIVE_TIME, "live\n").await,
-        "/readyz" if !answers.metrics.is_ready() => {
-            said(StatusCode::SERVICE_UNAVAILABLE, "starts or drains\n")
-        }
-        "/readyz" => turned(answers, READY_TIME, "ready\n").await,
+        "/readyz" => match answers.metrics.unready() {
+            Some(why) => said(StatusCode::SERVICE_UNAVAILABLE, why),
+            None => turned(answers, READY_TIME, "ready\n").await,
+        },
         _ => said(StatusCode::NOT_FOUND, "there are /metrics, /livez and /readyz\n"),
     })
 }
@@ -153,9 +153,12 @@ async fn scraped<S: Source>(request: &Request<Incoming>, answers: &Answers<S>) -
         .and_then(|accept| accept.to_str().ok());
     let wants_open = accepts.is_some_and(|accept| accept.contains("application/openmetrics-text"));
     let _one_at_a_time = answers.scraping.lock().await;
-    if let Ok(Some(look)) = timeout(SCRAPE_TIME, answers.source.look()).await {
-        answers.metrics.show(&look);
+    let look = timeout(SCRAPE_TIME, answers.source.look()).await.ok().flatten();
+    if let Some(look) = &look {
+        answers.metrics.show(look);
     }
+    let is_ready = look.is_some() && answers.metrics.unready().is_none();
+    answers.metrics.0.families.ready.set(is_ready.into());
     let open = text::open_metrics(&answers.metrics.0.families);
     let (text, media_type) = match wants_open {
         true => (open, text::OPEN_METRICS),

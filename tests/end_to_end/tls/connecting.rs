@@ -133,6 +133,11 @@ async fn agreed(
     spoken.map_err(|error| error.to_string())
 }
 
+/// A handshake that asks for no protocol. It fails.
+pub(crate) async fn shake_hands_without_alpn(secure: &SecureWorld) {
+    agreed(secure, &TLS13, &[]).await.unwrap_err();
+}
+
 #[tokio::test]
 async fn only_tls_1_3_is_spoken_unless_the_operator_allows_1_2() {
     let strict = SecureWorld::start().await;

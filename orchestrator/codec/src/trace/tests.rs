@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use super::write_callers_headers;
 use super::{Sampling, Trace, attempt_span, execution_span, missing_span, queued_span, step_span};
 use crate::provenance::{Provenance, trace_context};
 use crate::request::request_draft;
@@ -160,4 +161,19 @@ fn an_attempt_is_told_its_own_span_in_place_of_the_callers() {
         "nothing below is traced either"
     );
     assert_eq!(headers.get("tracestate"), None);
+}
+
+#[test]
+fn without_spans_of_its_own_an_attempt_is_told_what_the_call_said_if_that_is_a_span() {
+    let told = |said| {
+        let request = request(UNSAMPLED, said);
+        let mut headers = request.correlation_context().clone();
+        headers.insert("tracestate".to_owned(), "other=2".to_owned());
+        write_callers_headers(&request, &mut headers);
+        ["traceparent", "tracestate"].map(|key| headers[key].clone())
+    };
+    assert_eq!(told(Some(SAMPLED)), [SAMPLED, "vendor=1"]);
+    for nothing in [None, Some("nonsense")] {
+        assert_eq!(told(nothing), [UNSAMPLED, "other=2"], "{nothing:?}");
+    }
 }

@@ -188,3 +188,22 @@ fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
         },
     }
 }
+
+#[test]
+fn a_store_that_took_no_writes_is_tried_until_it_does_and_only_then() {
+    let mut committer = Committer::new(Narrow {
+        room: 0,
+        batches: Vec::new(),
+        damaged: None,
+    });
+    committer.look().unwrap();
+    assert!(committer.takes_writes());
+    committer.handle_commit(&together(&[job(1)])).unwrap();
+    committer.look().unwrap();
+    assert!(!committer.takes_writes(), "the try met no room either");
+    committer.store_mut().room = 2;
+    committer.look().unwrap();
+    assert!(committer.takes_writes());
+    committer.look().unwrap();
+    assert_eq!(committer.into_store().batches, [0, 1, 2, 2, 0]);
+}

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
     let figures = config.metrics_listen.map(|address| {
         Figures::listen(address, config.metrics_max_actions, env!("CARGO_PKG_VERSION"))
+            .inspect(|figures| figures.metrics.set_executions_max(config.max_queued_executions))
             .map_err(|source| Failure::Listen { address, source })
     });
     figures.transpose()

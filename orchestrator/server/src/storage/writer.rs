@@ -101,8 +101,8 @@ impl<S: Store> Writer<S> {
             }
             if let Some(metrics) = &self.metrics {
                 metrics.committed(stored.len(), took);
-                metrics.store_takes_writes(self.committer.takes_writes());
             }
+            self.tell_state();
         }
         self.committer.into_store()
     }
@@ -116,8 +116,8 @@ impl<S: Store> Writer<S> {
             match self.asked.recv_timeout(patience) {
                 Ok(asked) => self.take(asked),
                 Err(RecvTimeoutError::Timeout) => {
-                    // A store that was taken away is noticed before somebody writes.
-                    let _nothing = self.commit(&Commit::default());
+                    self.committer.look().unwrap_or_else(|fault| give_up(&fault));
+                    self.tell_state();
                     self.maintain(false);
                 }
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -148,6 +148,12 @@ impl<S: Store> Writer<S> {
         self.committer
             .handle_commit(commit)
             .unwrap_or_else(|fault| give_up(&fault))
+    }
+
+    fn tell_state(&self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.store_takes_writes(self.committer.takes_writes());
+        }
     }
 
     /// Takes a step of removal if one is due.

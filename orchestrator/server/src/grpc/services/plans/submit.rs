@@ -103,7 +103,7 @@ impl Plans {
 
     async fn hand_in(
         &self,
-        mut request: v1::SubmitPlanRequest,
+        request: v1::SubmitPlanRequest,
         metadata: &MetadataMap,
         caller: &Caller,
     ) -> Result<HandIn, Status> {
@@ -116,9 +116,6 @@ impl Plans {
         caller.check_plan(&asked, request.plan.as_ref())?;
         let provenance = caller.provenance(asked, metadata);
         let room = self.edge.reserve_submission(&request)?;
-        convert::add_trace(&mut request, |key| {
-            metadata.get(key).and_then(|value| value.to_str().ok())
-        });
         let draft = convert::request_draft(request);
         let request =
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;
