@@ -6,6 +6,7 @@ mod attempts;
 mod authors;
 pub(crate) mod credentials;
 mod expiry;
+mod handlers;
 mod issuers;
 mod matrix;
 mod operators;

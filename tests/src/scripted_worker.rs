@@ -109,6 +109,14 @@ impl ScriptedWorker {
         opened.expect("the worker is welcomed")
     }
 
+    /// The same where it may not be welcomed.
+    ///
+    /// # Errors
+    /// As [`ScriptedWorker::try_open`].
+    pub async fn try_open_showing(url: &str, hello: Hello, token: &str) -> Result<(Self, Welcome), Fault> {
+        Self::try_showing(url, hello, Some(token)).await
+    }
+
     /// The same over a connection that there is.
     ///
     /// # Panics

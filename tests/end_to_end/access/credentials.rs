@@ -4,8 +4,9 @@ use crate::world::World;
 use escapement_tests::{Binaries, PrivateDirectory};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tonic::metadata::{Ascii, MetadataValue};
 
 /// A token, as its holder has it.
@@ -31,6 +32,33 @@ impl Token {
         };
         assert!(text("policy_entry").contains(&token.sha256));
         token
+    }
+
+    /// One that was made before, with the digest of `orchestrator token hash`.
+    pub(super) fn hashed(secret: &str) -> Result<Self, String> {
+        let mut hash = Command::new(Binaries::build().unwrap().orchestrator)
+            .args(["token", "hash"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = hash.stdin.take().unwrap();
+        stdin.write_all(secret.as_bytes()).unwrap();
+        drop(stdin);
+        let hashed = hash.wait_with_output().unwrap();
+        if !hashed.status.success() {
+            return Err(format!(
+                "{:?} {}",
+                hashed.status.code(),
+                String::from_utf8_lossy(&hashed.stderr)
+            ));
+        }
+        let said: Value = serde_json::from_slice(&hashed.stdout).unwrap();
+        Ok(Self {
+            secret: secret.trim().to_owned(),
+            sha256: said["sha256"].as_str().unwrap().to_owned(),
+        })
     }
 
     /// As callers show it.

@@ -1,14 +1,15 @@
 //! What operators did is listed, with who it was, in a chain that anybody can recompute.
 
 use super::credentials::{Token, policy, world_that_looks};
+use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
-use escapement_tests::wait_for;
+use escapement_tests::{ScriptedWorker, wait_for};
 use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::reloaded_files::Result as Reloaded;
 use escapement_wire::v1::{
     DeclareWorkerDeadRequest, DrainWorkerRequest, ForgetActionRequest, ListOperatorActionsRequest,
-    OperatorAction, ReloadRequest,
+    ListWorkersRequest, OperatorAction, ReloadRequest, WaitExecutionRequest,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -205,4 +206,77 @@ async fn what_operators_do_is_listed_with_who_it_was_and_what_came_of_it() {
         .await
         .unwrap_err();
     assert_eq!(reason(&refused, Code::InvalidArgument), "PAGE_TOKEN_INVALID");
+}
+
+#[tokio::test]
+async fn a_worker_that_is_declared_dead_stands_on_the_record_before_its_attempt_is_lost() {
+    let [anna, worker, planner] = ["anna", "worker", "planner"].map(Token::new);
+    let entries = [
+        anna.entry("anna", "roles = [\"operator\"]"),
+        worker.entry("worker", "roles = [\"worker\"]"),
+        planner.entry("planner", "roles = [\"submitter\"]"),
+    ];
+    let (mut world, _file) = world_that_looks(&entries, 0).await;
+    let url = world.orchestrator.url();
+    let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["work"]), 1);
+    let (mut session, _) = ScriptedWorker::open_showing(&url, hello, &worker.secret).await;
+    let submission = request(plan([step(0, "work")])).as_submission();
+    let mut plans = world.orchestrator.plans();
+    let accepted = plans.submit_plan(planner.shows(submission)).await.unwrap();
+    let execution_id = accepted.into_inner().execution.unwrap().execution_id;
+    session.started().await;
+    let list = anna.shows(ListWorkersRequest::default());
+    let workers = world.orchestrator.fleet().list_workers(list).await.unwrap();
+    let instance_id = workers.into_inner().workers[0].instance_id.clone();
+    let declare = |force| DeclareWorkerDeadRequest {
+        instance_id: instance_id.clone(),
+        force,
+    };
+    // Who may not is not on the record, nor is who is told that the worker lives: nothing was tried.
+    let refused = world
+        .orchestrator
+        .fleet()
+        .declare_worker_dead(planner.shows(declare(true)))
+        .await;
+    assert_eq!(
+        reason(&refused.unwrap_err(), Code::PermissionDenied),
+        "ROLE_MISSING"
+    );
+    let alive = world
+        .orchestrator
+        .fleet()
+        .declare_worker_dead(anna.shows(declare(false)))
+        .await;
+    assert_eq!(alive.unwrap_err().code(), Code::FailedPrecondition);
+    let dead = world
+        .orchestrator
+        .fleet()
+        .declare_worker_dead(anna.shows(declare(true)))
+        .await;
+    assert_eq!(dead.unwrap().into_inner().attempts_lost, 1);
+    // Nothing more is written: what is there now was there when the answer came.
+    world.crash_and_restart().await;
+
+    let actions = listed(&world, &anna, ListOperatorActionsRequest::default()).await;
+    let [forced] = &actions[..] else {
+        panic!("one: {actions:?}");
+    };
+    assert_eq!((forced.name.as_str(), forced.kind.as_str()), ("anna", "token"));
+    assert_eq!(forced.rpc, "escapement.v1.FleetService/DeclareWorkerDead");
+    let asked: Value = serde_json::from_str(&forced.request).unwrap();
+    assert_eq!(asked, json!({"instance_id": instance_id, "force": true}));
+    assert_eq!(outcome(forced)["code"], "OK");
+    assert_eq!(outcome(forced)["answer"]["attempts_lost"], 1);
+    assert_chained(&actions);
+    // The intent comes before what it led to, and the outcome behind it.
+    let wait = WaitExecutionRequest {
+        execution_id,
+        timeout_ms: Some(20_000),
+    };
+    let mut plans = world.orchestrator.plans();
+    let waited = plans.wait_execution(planner.shows(wait)).await.unwrap();
+    let result = waited.into_inner().execution.unwrap().result.unwrap();
+    assert_eq!(result.error.unwrap().error_code, "WORKER_LOST");
+    let done = forced.outcome.as_ref().unwrap();
+    assert!(forced.at <= result.completed_at && forced.number < done.number && forced.at <= done.at);
 }

@@ -167,3 +167,25 @@ async fn without_a_policy_nobody_is_asked() {
         .await;
     assert!(accepted.is_ok());
 }
+
+#[tokio::test]
+async fn what_token_hash_says_of_a_token_is_what_the_policy_takes() {
+    let made = Token::new("planner");
+    // As a shell pipes it, with the end of its line.
+    let hashed = Token::hashed(&format!("{}\n", made.secret)).unwrap();
+    let (world, _file) = world_with(&[hashed.entry("planner", "roles = [\"submitter\"]")]).await;
+    let submission = || request(plan([step(0, "echo")])).as_submission();
+    let mut plans = world.orchestrator.plans();
+    plans.submit_plan(made.shows(submission())).await.unwrap();
+
+    let another = Token::new("another");
+    let refused = plans.submit_plan(another.shows(submission())).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::Unauthenticated), "CREDENTIALS_INVALID");
+    // A token with a slip of the pen has no digest, and is not repeated.
+    let slip = made.secret.replacen("esc_", "esc_x", 1);
+    let refused = Token::hashed(&slip).map(drop).unwrap_err();
+    assert!(
+        refused.starts_with("Some(") && !refused.contains(&slip),
+        "{refused}"
+    );
+}

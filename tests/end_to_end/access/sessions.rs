@@ -1,13 +1,20 @@
 //! Workers with credentials: what they may offer, and whose they are.
 
 use super::credentials::{Token, world_with};
+use crate::plans::{RequestWords, json_of, plan, request, step, step_id};
 use crate::world::World;
 use bytes::Bytes;
+use escapement_tests::ScriptedWorker;
+use escapement_wire::v1::WaitExecutionRequest;
+use escapement_wire::worker::v1::outcome_ack::Verdict;
 use escapement_wire::worker::v1::session_error::Code;
 use escapement_wire::worker::v1::session_request::Message as Said;
 use escapement_wire::worker::v1::session_response::Message as Heard;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
-use escapement_wire::worker::v1::{ActionSpec, Hello, SessionRequest, SessionResponse};
+use escapement_wire::worker::v1::{
+    ActionSpec, AttemptVerdict, Hello, SessionRequest, SessionResponse, attempt_verdict,
+};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -102,4 +109,60 @@ async fn a_worker_offers_what_its_credentials_permit_and_stays_theirs() {
     // The worker itself comes back, and takes its own session over.
     let mut again = begin(&one, 1, "billing-1", &["billing.charge"]).await;
     assert!(again.refused_actions().await.is_empty());
+}
+
+#[tokio::test]
+async fn another_worker_cannot_take_over_a_session_nor_report_on_its_attempts() {
+    let [one, thief, planner] = ["one", "thief", "planner"].map(Token::new);
+    let entries = [
+        one.entry("one", "roles = [\"worker\"]"),
+        thief.entry("thief", "roles = [\"worker\"]"),
+        planner.entry("planner", "roles = [\"submitter\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let url = world.orchestrator.url();
+    let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["work"]), 4);
+    let (mut worker, _) = ScriptedWorker::open_showing(&url, hello, &one.secret).await;
+    let submission = request(plan([step(0, "work")])).as_submission();
+    let execution_id = submission.execution_id.clone();
+    let mut plans = world.orchestrator.plans();
+    let accepted = plans.submit_plan(planner.shows(submission)).await.unwrap();
+    let accepted = accepted.into_inner().execution.unwrap();
+    assert!(execution_id.is_none_or(|id| id == accepted.execution_id));
+    let attempt = worker.started().await;
+
+    // With its instance, a later hello and all that it has in hand: whoever saw that knows it.
+    let mut resuming = worker.next_hello();
+    resuming.hello_number += 1;
+    resuming.in_flight = worker.in_flight();
+    assert_eq!(resuming.in_flight.len(), 1);
+    let refused = ScriptedWorker::try_open_showing(&url, resuming.clone(), &thief.secret).await;
+    let refused = refused.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("INSTANCE_OF_ANOTHER"), "{refused}");
+    // As an instance of its own, that says it has the attempt, and that reports on it.
+    let mut own = ScriptedWorker::hello_for(ScriptedWorker::specs(&["other work"]), 4);
+    own.in_flight.clone_from(&resuming.in_flight);
+    let (mut stealing, welcome) = ScriptedWorker::open_showing(&url, own, &thief.secret).await;
+    let verdicts: Vec<_> = welcome.verdicts.iter().map(AttemptVerdict::verdict).collect();
+    assert_eq!(verdicts, [attempt_verdict::Verdict::Stop], "{welcome:?}");
+    let stolen = stealing.succeed(&attempt, json!({"stolen": true})).await;
+    assert_eq!(stolen, Verdict::Unknown);
+
+    // Whose it is has lost nothing.
+    assert_eq!(
+        worker.succeed(&attempt, json!({"stolen": false})).await,
+        Verdict::Accepted
+    );
+    let wait = WaitExecutionRequest {
+        execution_id: accepted.execution_id,
+        timeout_ms: Some(20_000),
+    };
+    let waited = plans
+        .wait_execution(planner.shows(wait))
+        .await
+        .unwrap()
+        .into_inner();
+    let result = waited.execution.unwrap().result.unwrap();
+    let output = &json_of(result.result_payload.as_ref())[step_id(0)];
+    assert_eq!(*output, json!({"stolen": false}));
 }

@@ -1,20 +1,21 @@
 //! Files that are replaced while everything works.
 
 use super::{SecureWorld, client_tls};
-use crate::plans::{echo, object, plan, request, step};
+use crate::plans::{RequestWords, echo, object, plan, request, step};
 use crate::world::LIMIT;
 use escapement_tests::authority::{Authority, replace};
-use escapement_tests::wait_for;
+use escapement_tests::{ScriptedWorker, wait_for};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::worker::State;
-use escapement_wire::v1::{ListWorkersRequest, PlanStep, Worker};
+use escapement_wire::v1::{ListWorkersRequest, PlanStep, WaitExecutionRequest, Worker};
+use escapement_wire::worker::v1::outcome_ack::Verdict;
 use rustix::process::Signal;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tonic::transport::Endpoint;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 /// Waits until the orchestrator has said so this often.
 async fn said(secure: &SecureWorld, text: &str, n: usize) {
@@ -74,6 +75,110 @@ async fn ten_swaps_under_load_fail_no_call_and_lose_no_attempt() {
         assert!(caller.await.unwrap() > 0);
     }
 }
+
+/// Executes plans until it is over, each over a connection of its own or all over one; gives how many.
+async fn execute_until(
+    is_over: Arc<AtomicBool>,
+    connect: impl AsyncFn() -> Channel,
+    is_new_each_time: bool,
+) -> usize {
+    let mut channel = connect().await;
+    let mut n_executed = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        if is_new_each_time {
+            channel = connect().await;
+        }
+        let short = PlanStep {
+            payload: Some(object(json!({"ms": 50}))),
+            ..step(0, "delay")
+        };
+        let mut plans = PlanExecutionServiceClient::new(channel.clone());
+        let answer = plans.execute_plan(request(plan([short]))).await;
+        let result = answer.expect("no call fails").into_inner().result.unwrap();
+        assert_eq!(result.status(), Status::Success, "no attempt is lost: {result:?}");
+        n_executed += 1;
+    }
+    n_executed
+}
+
+#[tokio::test]
+async fn what_is_swapped_under_load_is_served_in_time_and_what_is_in_flight_stays() {
+    // With the interval that it has by itself.
+    let secure = SecureWorld::start_that_looks_as_told(|settings| settings).await;
+    let (_, files) = secure.issue("worker");
+    let _worker = secure.worker("worker", &files).await;
+    let next: Vec<Authority> = (0..3)
+        .map(|n| Authority::new(&format!("servers {n}")).unwrap())
+        .collect();
+    // Who calls trusts all authorities that there will be, as in a rotation in good order.
+    let trusted = next.iter().map(Authority::pem).chain([secure.servers.pem()]);
+    let trusted: Vec<_> = trusted.map(Certificate::from_pem).collect();
+    let (caller, _) = secure.issue("busy caller");
+    let endpoint = |tls: ClientTlsConfig| {
+        let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
+        endpoint.tls_config(tls).unwrap()
+    };
+    let busy = ClientTlsConfig::new()
+        .ca_certificates(trusted)
+        .domain_name("localhost")
+        .identity(Identity::from_pem(&caller.cert, &caller.key));
+    let busy = endpoint(busy);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..4)
+        .map(|n| {
+            let (busy, is_over) = (busy.clone(), Arc::clone(&is_over));
+            let connect = async move || busy.connect().await.expect("every connection is let in");
+            tokio::spawn(execute_until(is_over, connect, n % 2 == 0))
+        })
+        .collect();
+    // An attempt that is in flight from before the first swap until after the last one.
+    let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["long"]), 1);
+    let (mut scripted, _) =
+        ScriptedWorker::open_over(busy.connect().await.unwrap(), hello, "none is asked for").await;
+    scripted.keep_alive(Duration::from_secs(1));
+    let mut plans = PlanExecutionServiceClient::new(busy.connect().await.unwrap());
+    let long = request(plan([step(0, "long")]));
+    plans.submit_plan(long.as_submission()).await.unwrap();
+    let attempt = scripted.started().await;
+
+    let mut before = &secure.servers;
+    for (authority, n) in next.iter().zip(1..) {
+        let issued = authority.issue(&["localhost"]).unwrap();
+        let more = Authority::new("one more").unwrap().pem();
+        replace(&secure.client_ca, &format!("{more}{}", secure.clients.pem())).unwrap();
+        let revoked = secure.clients.revocation_list(&[1_000 + n]).unwrap();
+        replace(&secure.crl, &revoked).unwrap();
+        issued.write(secure.world.directory.path(), "server").unwrap();
+        let trusts =
+            async |authority: &Authority| endpoint(client_tls(authority, None)).connect().await.is_ok();
+        let is_served = async || trusts(authority).await.then_some(());
+        wait_for("the new certificate", SERVED_WITHIN, is_served)
+            .await
+            .unwrap();
+        assert!(!trusts(before).await, "and the one before is not served any more");
+        before = authority;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        assert!(caller.await.unwrap() > 0);
+    }
+    assert_eq!(scripted.succeed(&attempt, json!({})).await, Verdict::Accepted);
+    let wait = WaitExecutionRequest {
+        execution_id: long.id(),
+        timeout_ms: Some(20_000),
+    };
+    let waited = plans.wait_execution(wait).await.unwrap().into_inner();
+    let result = waited.execution.unwrap().result.unwrap();
+    assert_eq!(result.status(), Status::Success, "{result:?}");
+    let log = secure.world.orchestrator.process.stderr();
+    assert!(
+        !log.contains(REFUSED) && log.matches(REPLACED).count() >= next.len(),
+        "{log}"
+    );
+}
+
+/// What is promised of the time from a new certificate to connections that get it: a look every 5 s.
+const SERVED_WITHIN: Duration = Duration::from_secs(6);
 
 #[tokio::test]
 async fn new_connections_see_a_certificate_that_a_symbolic_link_leads_to() {
