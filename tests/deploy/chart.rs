@@ -6,7 +6,7 @@ mod rolling;
 use crate::containers::documents;
 use escapement_tests::{checkout, piped, tool};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 fn helm() -> Option<PathBuf> {
@@ -14,7 +14,7 @@ fn helm() -> Option<PathBuf> {
 }
 
 /// Runs helm on the chart with these values.
-fn with_values(helm: &PathBuf, command: &[&str], values: &Value) -> Output {
+fn with_values(helm: &Path, command: &[&str], values: &Value) -> Output {
     let chart = checkout::root().join("deploy/chart");
     let mut arguments = command.to_vec();
     arguments.extend([chart.to_str().unwrap(), "--values", "-"]);

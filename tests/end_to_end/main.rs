@@ -28,6 +28,7 @@ mod fleet;
 mod grpcurl;
 mod handlers;
 mod ids;
+mod kept;
 mod large_plans;
 mod lists;
 mod logs;
