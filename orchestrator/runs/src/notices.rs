@@ -140,6 +140,7 @@ pub fn notice_of_damaged(state: &RunState, at: i64) -> Option<NoticeRow> {
         run_id: state.run_id.clone(),
         sequence: state.sequence,
         step_key: String::new(),
+        user_id: state.spec.user_id.clone(),
     };
     (!streams.is_empty()).then(|| NoticeRow {
         streams,
