@@ -258,7 +258,7 @@ fn documents_stay_as_long_as_a_run_refers_to_them() {
             escapement_store::runs::Content::of_revision(plan.document.as_encoded().clone(), plan.digest);
         let put = DefinitionPut {
             namespace: escapement_model::Namespace::default(),
-            owner: None,
+            owner: Some("ada".to_owned()),
             priority: 5,
             at: START,
             record: bytes::Bytes::new(),

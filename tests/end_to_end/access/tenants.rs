@@ -289,13 +289,20 @@ async fn roles_elsewhere_and_another_users_role_give_nothing_here() {
         execution_id: &execution_id,
     };
     let of_runs = calls::calls(&things);
+    let of_contract = contract_calls(&execution_id, None);
+    let all = || {
+        of_runs
+            .iter()
+            .chain(&of_contract)
+            .filter(|call| call.elsewhere != Same)
+    };
     let table = table();
     let mut wrong = Vec::new();
     let is_refused = |found: &Result<Bytes, Status>| {
         let status = found.as_ref().err();
         status.is_some_and(|status| status.code() == Code::PermissionDenied)
     };
-    for call in of_runs.iter().filter(|call| call.elsewhere != Same) {
+    for call in all() {
         let found = shown(world, call, &mixed.neighbour.secret).await;
         let is_right = match (mark(&table[&call.path], "submitter"), call.elsewhere) {
             ("-", _) => is_refused(&found),
@@ -310,12 +317,7 @@ async fn roles_elsewhere_and_another_users_role_give_nothing_here() {
             wrong.push(format!("{} by another user: {found:?}", call.path));
         }
     }
-    let of_contract = contract_calls(&execution_id, None);
-    for call in of_runs
-        .iter()
-        .chain(&of_contract)
-        .filter(|call| call.elsewhere != Same)
-    {
+    for call in all() {
         for (who, role, bearer) in [
             ("who reads here and hands in elsewhere", "viewer", &mixed.both),
             (

@@ -7,9 +7,11 @@ use crate::storage::readers::ReadClass;
 use escapement_access::{Denial, Principal, PrincipalKind, Row, shown_attempt};
 use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
 use escapement_codec::provenance::{Provenance, trace_context};
+use escapement_codec::stored::accepted_provenance;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{AttemptStanding, Input, Refusal};
 use escapement_model::{AttemptToken, ExecutionId, Namespace};
+use escapement_store::StoredExecution;
 use escapement_wire::v1;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
@@ -35,9 +37,22 @@ pub(crate) struct Attempt {
 }
 
 /// What decides who may know of an execution.
-struct Place {
-    namespace: Namespace,
+pub(crate) struct Place {
+    pub(crate) namespace: Namespace,
+    /// Who handed it in, or the outermost one above it; `None` if that was not proved.
+    owner: Option<String>,
     parent: Option<ExecutionId>,
+}
+
+impl Place {
+    /// That of what came from there.
+    pub(crate) fn of(provenance: Provenance) -> Self {
+        Self {
+            namespace: provenance.namespace,
+            owner: provenance.accepted_by.map(|by| by.name),
+            parent: None,
+        }
+    }
 }
 
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
@@ -107,9 +122,19 @@ impl Caller {
         judged.map_err(Rejection::Denied)
     }
 
-    /// True if the caller may know of what lies in the namespace.
-    pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
-        self.principal.sees(namespace)
+    /// True if the caller finds what some users have handed in, and not everything of its namespaces.
+    pub(crate) fn is_held(&self) -> bool {
+        self.principal.own_users().is_some()
+    }
+
+    /// True if there is nothing that the caller may not know of.
+    fn sees_all(&self) -> bool {
+        self.principal.sees_all() && !self.is_held()
+    }
+
+    /// True if the caller may know of what lies in the namespace and that user has handed in.
+    pub(crate) fn finds(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
+        self.principal.sees_of(namespace, owner)
     }
 
     /// True if the caller may know of the execution that lies there.
@@ -118,7 +143,7 @@ impl Caller {
             Some(Attempt {
                 execution_id: own, ..
             }) => execution_id == *own || place.parent == Some(*own),
-            None => self.sees(&place.namespace),
+            None => self.finds(&place.namespace, place.owner.as_deref()),
         }
     }
 
@@ -209,7 +234,7 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if caller.principal.sees_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
+        if caller.sees_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
             return Ok(());
         }
         match self.place_of(execution_id).await? {
@@ -257,7 +282,7 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<bool, tonic::Status> {
-        if caller.principal.sees_all() {
+        if caller.sees_all() {
             return Ok(true);
         }
         let place = self.place_of(execution_id).await?;
@@ -267,26 +292,19 @@ impl Edge {
     async fn place_of(&self, execution_id: ExecutionId) -> Result<Option<Place>, tonic::Status> {
         if let Some(view) = self.live(execution_id).await? {
             return Ok(Some(Place {
-                namespace: Provenance::known(view.request.provenance()).namespace,
                 parent: view.request.parent_execution_id(),
+                ..Place::of(Provenance::known(view.request.provenance()))
             }));
         }
         Ok(self.stored_place(execution_id).await?)
     }
 
-    /// The namespace of an execution by the store alone; `None` if it is not there.
-    pub(crate) async fn stored_namespace(
-        &self,
-        execution_id: ExecutionId,
-    ) -> Result<Option<Namespace>, Rejection> {
-        let place = self.stored_place(execution_id).await?;
-        Ok(place.map(|place| place.namespace))
-    }
-
-    async fn stored_place(&self, execution_id: ExecutionId) -> Result<Option<Place>, Rejection> {
+    /// The same by the store alone; `None` if it is not there.
+    pub(crate) async fn stored_place(&self, execution_id: ExecutionId) -> Result<Option<Place>, Rejection> {
         let read = self.readers.read(ReadClass::Submission, move |reader| {
             let stored = reader.execution_or_ending(execution_id)?;
             Ok(stored.map(|stored| Place {
+                owner: owner_of(&stored),
                 namespace: stored.summary.namespace,
                 parent: stored.summary.parent_execution_id,
             }))
@@ -294,20 +312,22 @@ impl Edge {
         read.await
     }
 
-    /// Refuses to attach a request to an execution of another namespace.
+    /// Refuses to attach a request to an execution of another namespace, or to one of which the caller may not know.
     ///
     /// # Errors
     /// That the execution id is in use; a caller that may see the execution is told that the namespace differs.
-    pub(crate) fn require_same_namespace(
+    pub(crate) fn require_same_place(
         caller: &Caller,
         asked: &Namespace,
-        accepted: &Namespace,
+        accepted: &Place,
     ) -> Result<(), Rejection> {
-        if asked == accepted {
-            return Ok(());
+        let finds = caller.finds(&accepted.namespace, accepted.owner.as_deref());
+        match finds && *asked == accepted.namespace {
+            true => Ok(()),
+            false => Err(Rejection::ExecutionIdInUse {
+                differs: finds.then(|| "namespace".to_owned()),
+            }),
         }
-        let differs = caller.sees(accepted).then(|| "namespace".to_owned());
-        Err(Rejection::ExecutionIdInUse { differs })
     }
 
     /// A refusal as the caller may hear it: what it may not know of is not named.
@@ -332,6 +352,12 @@ impl Edge {
         let sees = self.sees_execution(caller, execution_id).await.unwrap_or(false);
         self.id_in_use(asked.filter(|_| sees), execution_id).await
     }
+}
+
+/// Who handed in what the store has; `None` if that was not proved, or cannot be read.
+pub(crate) fn owner_of(stored: &StoredExecution) -> Option<String> {
+    let provenance = accepted_provenance(&stored.record).ok()?;
+    Some(provenance.accepted_by?.name)
 }
 
 #[cfg(test)]

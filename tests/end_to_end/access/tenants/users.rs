@@ -4,6 +4,7 @@ use super::super::credentials::{Token, world_with};
 use super::neighbours::{event, firings, publish, run_to_its_end, trigger};
 use super::wire::ask;
 use super::{SESSION, document, run_request};
+use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
 use escapement_tests::wait_for;
@@ -11,6 +12,7 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::watch_notices_response::Told;
+use escapement_wire::v1::{GetExecutionRequest, ListExecutionsRequest};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
@@ -315,4 +317,65 @@ async fn a_goal_stands_below_no_other_users() {
     for token in [anna, team] {
         create(token, &hers).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn an_execution_is_found_by_who_handed_it_in_and_by_who_finds_all() {
+    let users = Users::new().await;
+    let Users {
+        world,
+        anna,
+        ben,
+        team,
+    } = &users;
+    let mut plans = world.orchestrator.plans();
+    let hers = request(plan([step(0, "work")])).as_submission();
+    let accepted = plans.submit_plan(anna.shows(hers.clone())).await.unwrap();
+    let execution_id = accepted.into_inner().execution.unwrap().execution_id;
+    let his = request(plan([step(0, "work")])).as_submission();
+    plans.submit_plan(ben.shows(his)).await.unwrap();
+    for (token, finds, n_listed) in [(anna, true, 1), (ben, false, 1), (team, true, 2)] {
+        let get = GetExecutionRequest {
+            execution_id: execution_id.clone(),
+        };
+        let found = plans.get_execution(token.shows(get)).await;
+        match finds {
+            true => assert!(found.is_ok(), "{found:?}"),
+            false => assert_eq!(reason(&found.unwrap_err(), Code::NotFound), "EXECUTION_NOT_FOUND"),
+        }
+        let list = token.shows(ListExecutionsRequest::default());
+        let listed = plans.list_executions(list).await.unwrap().into_inner();
+        assert_eq!(
+            (listed.executions.len(), listed.next_page_token.as_str()),
+            (n_listed, "")
+        );
+        // Page by page the same.
+        let one = ListExecutionsRequest {
+            page_size: Some(1),
+            ..ListExecutionsRequest::default()
+        };
+        let mut n_paged = 0;
+        let mut page_token = String::new();
+        loop {
+            let page = ListExecutionsRequest {
+                page_token,
+                ..one.clone()
+            };
+            let page = plans
+                .list_executions(token.shows(page))
+                .await
+                .unwrap()
+                .into_inner();
+            n_paged += page.executions.len();
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(n_paged, n_listed);
+    }
+    // The very same request attaches to what its own caller has handed in, and to nothing of another one.
+    plans.submit_plan(anna.shows(hers.clone())).await.unwrap();
+    let refused = plans.submit_plan(ben.shows(hers)).await.unwrap_err();
+    assert_eq!(reason(&refused, Code::AlreadyExists), "EXECUTION_ID_IN_USE");
 }

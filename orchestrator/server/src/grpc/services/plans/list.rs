@@ -1,7 +1,7 @@
 //! `ListExecutions`: one page of what the store has, newest first. Reads no execution whole.
 
 use super::Plans;
-use crate::grpc::caller::Caller;
+use crate::grpc::caller::{Caller, owner_of};
 use crate::grpc::queries::paging::page_size;
 use crate::limits::{EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX};
 use crate::status::Rejection;
@@ -30,8 +30,12 @@ impl Plans {
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
         };
         let query = filter.clone();
-        let read = move |reader: &dyn Reader| list(reader, &query, before, page_size + 1);
-        let mut summaries = self.edge.readers.read(ReadClass::List, read).await?;
+        let held = caller.is_held().then(|| caller.clone());
+        let read = move |reader: &dyn Reader| match &held {
+            None => Ok((list(reader, &query, before, page_size + 1)?, None)),
+            Some(caller) => found_by(caller, reader, &query, before, page_size + 1),
+        };
+        let (mut summaries, unread) = self.edge.readers.read(ReadClass::List, read).await?;
         let has_more = summaries.len() > page_size;
         summaries.truncate(page_size);
         let next_page_token = match summaries.last() {
@@ -39,7 +43,7 @@ impl Plans {
                 let skipped = u64::from(planted::is_on(Bug::PageSkipsOne));
                 page_token::encode(last.number - skipped, &filter)
             }
-            Some(_) | None => String::new(),
+            Some(_) | None => unread.map_or_else(String::new, |from| page_token::encode(from, &filter)),
         };
         let executions = summaries.iter().map(stored_execution::listed_execution).collect();
         let answer = v1::ListExecutionsResponse {
@@ -48,6 +52,35 @@ impl Plans {
         };
         self.edge.answers.answer(CallClass::Reads, answer)
     }
+}
+
+/// As [`list`], of what the caller finds: who handed an execution in stands in its record alone. Looks at so many, and gives the number
+/// of the last one if there may be more behind it.
+fn found_by(
+    caller: &Caller,
+    reader: &dyn Reader,
+    filter: &ListFilter,
+    before: Option<u64>,
+    n_wanted: usize,
+) -> Result<(Vec<StoredSummary>, Option<u64>), StoreFault> {
+    let looked_at = list(reader, filter, before, LOOKED_AT_MAX)?;
+    let is_last = looked_at.len() < LOOKED_AT_MAX;
+    let last = looked_at.last().map(|summary| summary.number);
+    let mut found = Vec::new();
+    for summary in looked_at {
+        let stored = match reader.execution_or_ending(summary.execution_id) {
+            Err(StoreFault::Corrupt { .. }) => None,
+            stored => stored?,
+        };
+        let owner = stored.as_ref().and_then(owner_of);
+        if caller.finds(&summary.namespace, owner.as_deref()) {
+            found.push(summary);
+        }
+        if found.len() == n_wanted {
+            return Ok((found, None));
+        }
+    }
+    Ok((found, last.filter(|_| !is_last)))
 }
 
 fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Rejection> {
@@ -109,3 +142,6 @@ fn list(
     }
     Ok(all)
 }
+
+/// Executions that are looked at for one page of those whose records say who finds them.
+const LOOKED_AT_MAX: usize = 256;

@@ -4,13 +4,12 @@
 use super::Plans;
 use crate::clock;
 use crate::grpc::Edge;
-use crate::grpc::caller::Caller;
+use crate::grpc::caller::{Caller, Place};
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use escapement_codec::provenance::Provenance;
 use escapement_codec::request as convert;
-use escapement_codec::store_write::namespace_of;
 use escapement_codec::{execution, namespaces};
 use escapement_contract::{Request as PlanRequest, validate_request};
 use escapement_engine::{Ended, Input, Refusal, Submission, Submitted, Submitter, UntilDecided};
@@ -54,8 +53,8 @@ impl Plans {
         let ask = |caller| hand_in.by(Submitter::ForEnd(caller));
         let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
             Ended::Settled(settlement) => {
-                let accepted = Provenance::known(&settlement.provenance).namespace;
-                Edge::require_same_namespace(caller, &handed_in.namespace, &accepted)?;
+                let accepted = Place::of(Provenance::known(&settlement.provenance));
+                Edge::require_same_place(caller, &handed_in.namespace, &accepted)?;
                 let bytes = settlement.result.result_payload.len();
                 let room = self.edge.answers.take(CallClass::Executes, bytes)?;
                 let result = Some(execution::result(&settlement.result));
@@ -83,8 +82,8 @@ impl Plans {
         let ask = |caller| hand_in.by(Submitter::ForAccept(caller));
         let refusal = match self.edge.engine.call(Lane::Writes, ask).await? {
             Submitted::Accepted(view) => {
-                let accepted = namespace_of(&view.request);
-                Edge::require_same_namespace(caller, &handed_in.namespace, &accepted)?;
+                let accepted = Place::of(Provenance::known(view.request.provenance()));
+                Edge::require_same_place(caller, &handed_in.namespace, &accepted)?;
                 let execution = Some(execution::live_execution(&view));
                 return Ok(Response::new(v1::SubmitPlanResponse { execution }));
             }
@@ -159,8 +158,8 @@ impl Plans {
                 decided?;
             }
         }
-        match self.edge.stored_namespace(execution_id).await? {
-            Some(accepted) => Edge::require_same_namespace(caller, &handed_in.namespace, &accepted),
+        match self.edge.stored_place(execution_id).await? {
+            Some(accepted) => Edge::require_same_place(caller, &handed_in.namespace, &accepted),
             // It has been removed: what follows says so.
             None => Ok(()),
         }
