@@ -4,7 +4,7 @@
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
-    CarriedResult, Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
+    CarriedResult, Doubt, Event, PlanCreated, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
     UnitResult,
 };
 use crate::plan::Plan;
@@ -12,6 +12,7 @@ use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, StepStage, StepState, UnitState};
 use crate::turn::revisions::failed_keys;
+use crate::turn::verbs::would_repeat;
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -31,6 +32,17 @@ pub enum Keep<'a> {
     Completed,
     /// What ended before this step in canonical order, failures included.
     Before(&'a str),
+}
+
+/// What a fork takes over from the other run, and how.
+#[derive(Clone, Debug)]
+pub struct Takes<'a> {
+    /// What it keeps.
+    pub keep: Keep<'a>,
+    /// Its plan, if it is another one.
+    pub edited: Option<EditedPlan>,
+    /// True if it may repeat effects of the other run, those in doubt included, without anybody being asked.
+    pub allow_repeat_effects: bool,
 }
 
 /// A plan in the place of the one of the other run.
@@ -57,16 +69,17 @@ impl Run {
     /// other one, and `spec.forked_from` is set here.
     ///
     /// # Errors
-    /// [`Refused`] with [`RefusedReason::UnknownStep`] or [`RefusedReason::KeptStepChanged`].
+    /// [`Refused`] with [`RefusedReason::UnknownStep`], [`RefusedReason::KeptStepChanged`] or, if it begins at a step and would
+    /// repeat effects that it may not, [`RefusedReason::EffectsWouldRepeat`].
     pub fn fork(
         other: &Run,
         run_id: RunId,
         spec: Spec,
-        keep: Keep<'_>,
-        edited: Option<EditedPlan>,
+        takes: Takes<'_>,
         now: i64,
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
+        let Takes { keep, edited, .. } = takes;
         let from = other.state();
         let n_kept = n_kept(other, keep)?;
         if let Some(edited) = &edited
@@ -88,7 +101,7 @@ impl Run {
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
-        let results = results_left(other, keep, &plan, now, blobs);
+        let left = left_over(other, keep, takes.allow_repeat_effects, &plan, now, blobs)?;
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -107,7 +120,7 @@ impl Run {
             Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
             None => (from.document.clone(), from.profiles.clone()),
         };
-        let results = turn.made_small(results);
+        let results = turn.made_small(left.results);
         let parent = match from.has_no_plan() {
             true => Bytes::new(),
             false => from.revision.clone(),
@@ -122,6 +135,7 @@ impl Run {
             parent,
             failed_steps: failed_keys(other.plan(), from),
             results,
+            doubts: left.doubts,
             ..PlanCreated::default()
         }));
         // RUN-14.1
@@ -171,24 +185,59 @@ fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, n_k
     }
 }
 
-// RUN-12.6
-/// What the units of a fork may take instead of calling their actions, the oldest first: the results that the other run
-/// had left of its earlier revisions, and those of the steps that the fork does not keep as a whole. A fork from a step
-/// sets that step and what follows back, and takes nothing.
-fn results_left(other: &Run, keep: Keep<'_>, plan: &Plan, now: i64, blobs: &dyn Blobs) -> Vec<CarriedResult> {
-    if keep != Keep::Completed || planted::is_on(Bug::RunForkForgets) {
-        return Vec::new();
-    }
+/// What the units of a fork find of the other run, beside the steps that are kept.
+#[derive(Default)]
+struct LeftOver {
+    /// What they may take instead of calling their actions, the oldest first.
+    results: Vec<CarriedResult>,
+    /// What is settled before it is done again.
+    doubts: Vec<Doubt>,
+}
+
+// RUN-8.8, RUN-12.6, RUN-12.14
+/// What the other run had left of its earlier revisions, and of the steps that the fork does not keep as a whole. A fork from a
+/// step sets that step and what follows back, and takes nothing of them: it is refused if they had effects.
+fn left_over(
+    other: &Run,
+    keep: Keep<'_>,
+    may_repeat: bool,
+    plan: &Plan,
+    now: i64,
+    blobs: &dyn Blobs,
+) -> Result<LeftOver, Refused> {
     let mut state = other.state().clone();
-    let mut results = core::mem::take(&mut state.results);
-    let steps = (0..).zip(&other.plan().steps).zip(&state.steps);
-    let is_kept = |key: &str, state: &StepState| {
-        state.stage() == StepStage::Completed && plan.steps.iter().any(|step| step.key == key)
+    let mut left = LeftOver {
+        results: core::mem::take(&mut state.results),
+        doubts: core::mem::take(&mut state.doubts),
     };
-    let kept = steps.filter(|((_, step), state)| is_kept(&step.key, state));
-    let kept: BTreeSet<u32> = kept.map(|((index, _), _)| index).collect();
-    results.extend(Turn::new(&mut state, other.plan(), now, blobs).completed_results(&kept));
-    results
+    let steps = (0..).zip(&state.steps).zip(&other.plan().steps);
+    let is_kept = |step: u32, state: &StepState, key: &str| {
+        kept(step, state, keep, 0).is_some() && plan.steps.iter().any(|step| step.key == key)
+    };
+    let kept = steps.filter(|((step, state), spec)| is_kept(*step, state, &spec.key));
+    let mut kept: BTreeSet<u32> = kept.map(|((step, _), _)| step).collect();
+    let n_kept = u32::try_from(n_kept(other, keep)?).expect("a plan has at most 1024 steps");
+    let turn = Turn::new(&mut state, other.plan(), now, blobs);
+    match keep {
+        Keep::Completed => left.results.extend(turn.completed_results(&kept)),
+        Keep::Before(_) if may_repeat => left.results.clear(),
+        Keep::Before(_) => {
+            let set_back = n_kept..turn.n_steps();
+            let repeated = turn.would_repeat(set_back.clone());
+            if let Some(steps) = repeated.filter(|_| !planted::is_on(Bug::RunForkRepeats)) {
+                return Err(would_repeat(&steps));
+            }
+            kept.extend(set_back);
+        }
+    }
+    match may_repeat {
+        true => left.doubts.clear(),
+        false => left.doubts.extend(turn.open_doubts(&kept)),
+    }
+    if planted::is_on(Bug::RunForkForgets) {
+        left.results.clear();
+    }
+    Ok(left)
 }
 
 /// Steps of the other run, from the first in canonical order, that are kept if they have ended.

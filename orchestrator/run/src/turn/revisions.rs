@@ -76,7 +76,7 @@ impl Turn<'_> {
         document: Stored,
         kept: &BTreeSet<u32>,
     ) {
-        let results = self.results_to_carry(kept);
+        let (results, doubts) = (self.results_to_carry(kept), self.open_doubts(kept));
         let failed_steps = failed_keys(self.plan, self.state);
         let parent = self.parent_digest();
         self.emit(Event::PlanCreated(PlanCreated {
@@ -90,6 +90,7 @@ impl Turn<'_> {
             failed_steps,
             disabled: self.state.disabled_actions.clone(),
             results,
+            doubts,
             ..PlanCreated::default()
         }));
     }
