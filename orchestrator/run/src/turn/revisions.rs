@@ -40,7 +40,8 @@ impl Turn<'_> {
         answer: Answer,
         mut profiles: Vec<ActionProfile>,
     ) -> Result<Option<Arc<Plan>>, Refused> {
-        let plan = plan::read(&Opaque::from_encoded(answer.value.clone())).map_err(|violations| {
+        let read = plan::read(&Opaque::from_encoded(answer.value.clone())).and_then(plan::carried_out);
+        let plan = read.map_err(|violations| {
             let message = cut(&violations.to_string(), 8 * MESSAGE_CHARS_MAX);
             refused_because(RefusedReason::AnswerInvalid, format!("document: {message}"))
         })?;
