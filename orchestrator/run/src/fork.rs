@@ -4,14 +4,15 @@
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
-    CarriedResult, Event, PlanCreated, Reason, RunCreated, SkipReason, StepFailed, StepMemoized, StepSkipped,
-    UnitResult,
+    CarriedResult, Doubt, Event, PlanCreated, Reason, RunCreated, SkipReason, StepFailed, StepMemoized,
+    StepSkipped, UnitResult,
 };
 use crate::plan::Plan;
 use crate::run::Run;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{Checkpoint, RunState, StepStage, StepState, UnitState};
 use crate::turn::revisions::failed_keys;
+use crate::turn::verbs::would_repeat;
 use crate::turn::{INLINE_BYTES_MAX, Turn};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -47,6 +48,17 @@ impl Keep<'_> {
     }
 }
 
+/// What a fork takes over from the other run, and how.
+#[derive(Clone, Debug)]
+pub struct Takes<'a> {
+    /// What it keeps.
+    pub keep: Keep<'a>,
+    /// Its plan, if it is another one.
+    pub edited: Option<EditedPlan>,
+    /// True if it may repeat effects of the other run, those in doubt included, without anybody being asked.
+    pub allow_repeat_effects: bool,
+}
+
 /// A plan in the place of the one of the other run.
 #[derive(Clone, Debug)]
 pub struct EditedPlan {
@@ -71,20 +83,21 @@ impl Run {
     /// other one, and `spec.forked_from` is set here.
     ///
     /// # Errors
-    /// [`Refused`] with [`RefusedReason::RunDiscarded`], [`RefusedReason::UnknownStep`],
-    /// [`RefusedReason::NoCheckpoint`] or [`RefusedReason::KeptStepChanged`].
+    /// [`Refused`] with [`RefusedReason::RunDiscarded`], [`RefusedReason::UnknownStep`], [`RefusedReason::NoCheckpoint`],
+    /// [`RefusedReason::KeptStepChanged`] or, if it goes back and would repeat effects that it may not,
+    /// [`RefusedReason::EffectsWouldRepeat`].
     pub fn fork(
         other: &Run,
         run_id: RunId,
         spec: Spec,
-        keep: Keep<'_>,
-        edited: Option<EditedPlan>,
+        takes: Takes<'_>,
         now: i64,
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
+        let (keep, edited) = (takes.keep, takes.edited.clone());
         let from = other.state();
         require_contents(from)?;
-        let n_kept = n_kept(other, keep)?;
+        let set_back = set_back(other, keep)?;
         if let Some(edited) = &edited
             && let Some(changed) = other.changed_by(keep, &edited.plan)?.first()
         {
@@ -104,7 +117,7 @@ impl Run {
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
-        let results = results_left(other, keep, &plan, now, blobs);
+        let left = left_over(other, &takes, &set_back, &plan, now, blobs)?;
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -123,7 +136,7 @@ impl Run {
             Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
             None => (from.document.clone(), from.profiles.clone()),
         };
-        let results = turn.made_small(results);
+        let results = turn.made_small(left.results);
         let parent = match from.has_no_plan() {
             true => Bytes::new(),
             false => from.revision.clone(),
@@ -138,10 +151,11 @@ impl Run {
             parent,
             failed_steps: failed_keys(other.plan(), from),
             results,
+            doubts: left.doubts,
             ..PlanCreated::default()
         }));
         begin_session(&mut turn, from, keep)?;
-        keep_steps(&mut turn, other, &plan, keep, n_kept);
+        keep_steps(&mut turn, other, &plan, keep, &set_back);
         // RUN-8.5
         if keep.is_rollback() {
             turn.emit(Event::PauseRequested(Reason {
@@ -172,22 +186,18 @@ impl Run {
 }
 
 /// Keeps what ended in the steps that the fork has as the other run has them.
-fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, n_kept: usize) {
+fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, set_back: &BTreeSet<u32>) {
     let from = other.state();
     for (step, spec) in (0..).zip(&plan.steps) {
-        let before = other.plan().steps[..n_kept].iter();
-        let Some(before) = before.clone().position(|before| before.key == spec.key) else {
+        let mut known = (0..).zip(&other.plan().steps).zip(&from.steps);
+        let Some(((before, _), state)) = known.find(|((_, before), _)| before.key == spec.key) else {
             continue;
         };
-        let state = &from.steps[before];
-        if let Ok(Some(checkpoint)) = checkpoint_of(from, keep) {
-            let had_completed = checkpoint.completed.iter().any(|step| *step as usize == before);
-            if !had_completed || state.stage() != StepStage::Completed {
-                continue;
-            }
+        if set_back.contains(&before) {
+            continue;
         }
         // What is to be mended is tried again.
-        if state.stage() == StepStage::Failed && difference(other.plan(), before, plan).is_some() {
+        if state.stage() == StepStage::Failed && difference(other.plan(), before as usize, plan).is_some() {
             continue;
         }
         if let Some(event) = kept(step, state, keep, from.sequence) {
@@ -196,24 +206,75 @@ fn keep_steps(turn: &mut Turn<'_>, other: &Run, plan: &Plan, keep: Keep<'_>, n_k
     }
 }
 
-// RUN-12.6
-/// What the units of a fork may take instead of calling their actions, the oldest first: the results that the other run
-/// had left of its earlier revisions, and those of the steps that the fork does not keep as a whole. A fork from a step
-/// sets that step and what follows back, and takes nothing.
-fn results_left(other: &Run, keep: Keep<'_>, plan: &Plan, now: i64, blobs: &dyn Blobs) -> Vec<CarriedResult> {
-    if keep != Keep::Completed || planted::is_on(Bug::RunForkForgets) {
-        return Vec::new();
-    }
-    let mut state = other.state().clone();
-    let mut results = core::mem::take(&mut state.results);
-    let steps = (0..).zip(&other.plan().steps).zip(&state.steps);
-    let is_kept = |key: &str, state: &StepState| {
-        state.stage() == StepStage::Completed && plan.steps.iter().any(|step| step.key == key)
+/// What the units of a fork find of the other run, beside the steps that are kept.
+#[derive(Default)]
+struct LeftOver {
+    /// What they may take instead of calling their actions, the oldest first.
+    results: Vec<CarriedResult>,
+    /// What is settled before it is done again.
+    doubts: Vec<Doubt>,
+}
+
+/// The steps of the other run that a fork begins anew as if they had never begun: none if it goes on where the other run was.
+fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
+    let from = other.state();
+    let checkpoint = checkpoint_of(from, keep)?;
+    let is_back = |step: u32, state: &StepState| match checkpoint {
+        Some(checkpoint) => state.stage() != StepStage::Completed || !checkpoint.completed.contains(&step),
+        None => true,
     };
-    let kept = steps.filter(|((_, step), state)| is_kept(&step.key, state));
-    let kept: BTreeSet<u32> = kept.map(|((index, _), _)| index).collect();
-    results.extend(Turn::new(&mut state, other.plan(), now, blobs).completed_results(&kept));
-    results
+    let first = match keep {
+        Keep::Completed | Keep::Before(_) => n_kept(other, keep)?,
+        Keep::Nothing | Keep::Checkpoint(_) => 0,
+    };
+    let steps = (0..).zip(&from.steps).skip(first);
+    let back = steps.filter(|(step, state)| is_back(*step, state));
+    Ok(back.map(|(step, _)| step).collect())
+}
+
+// RUN-8.5, RUN-8.8, RUN-12.6, RUN-12.14
+/// What the other run had left of its earlier revisions, and of the steps that the fork does not keep as a whole. A fork that goes
+/// back takes nothing of the steps that it sets back: it is refused if they had effects.
+fn left_over(
+    other: &Run,
+    takes: &Takes<'_>,
+    set_back: &BTreeSet<u32>,
+    plan: &Plan,
+    now: i64,
+    blobs: &dyn Blobs,
+) -> Result<LeftOver, Refused> {
+    let (keep, may_repeat) = (takes.keep, takes.allow_repeat_effects);
+    let mut state = other.state().clone();
+    let mut left = LeftOver {
+        results: core::mem::take(&mut state.results),
+        doubts: core::mem::take(&mut state.doubts),
+    };
+    let steps = (0..).zip(&state.steps).zip(&other.plan().steps);
+    let is_kept = |step: u32, state: &StepState, key: &str| {
+        kept(step, state, keep, 0).is_some() && plan.steps.iter().any(|step| step.key == key)
+    };
+    let kept = steps.filter(|((step, state), spec)| is_kept(*step, state, &spec.key));
+    let mut kept: BTreeSet<u32> = kept.map(|((step, _), _)| step).collect();
+    let turn = Turn::new(&mut state, other.plan(), now, blobs);
+    match keep {
+        Keep::Completed => left.results.extend(turn.completed_results(&kept)),
+        _ if may_repeat => left.results.clear(),
+        Keep::Before(_) | Keep::Nothing | Keep::Checkpoint(_) => {
+            let repeated = turn.would_repeat(set_back.iter().copied());
+            if let Some(steps) = repeated.filter(|_| !planted::is_on(Bug::RunForkRepeats)) {
+                return Err(would_repeat(&steps));
+            }
+            kept.extend(set_back);
+        }
+    }
+    match may_repeat {
+        true => left.doubts.clear(),
+        false => left.doubts.extend(turn.open_doubts(&kept)),
+    }
+    if planted::is_on(Bug::RunForkForgets) {
+        left.results.clear();
+    }
+    Ok(left)
 }
 
 /// Steps of the other run, from the first in canonical order, that are kept if they have ended.

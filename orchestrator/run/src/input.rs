@@ -84,11 +84,16 @@ pub enum Input {
         step_key: String,
         /// Which others.
         scope: RewindScope,
-        /// True if completed effects may be repeated.
+        /// True if effects may be repeated, those in doubt included.
         allow_repeat_effects: bool,
     },
     /// The run shall go back to its beginning, or to a checkpoint.
-    Rollback(Rollback),
+    Rollback {
+        /// Which of both.
+        to: Rollback,
+        /// True if effects may be repeated, those in doubt included.
+        allow_repeat_effects: bool,
+    },
     /// An operator's word instead of a result.
     Override {
         /// The step.

@@ -37,7 +37,7 @@ pub use planning::{
     CatalogueGiven, CompletedStep, FailedStep, FallbackUsed, GenerationEnded, GenerationStarted, PlanSummary,
     RefusedPart, Verdict,
 };
-pub use revisions::{CarriedResult, ReplanTriggered, Substituted, UnitMemoized};
+pub use revisions::{CarriedResult, Doubt, ReplanTriggered, Substituted, UnitMemoized};
 pub use sessions::{SessionRead, SkillHealthChanged, SkillsRead, StatePatched};
 pub use steps::{SkipReason, StepCompleted, StepFailed, StepMemoized, StepSkipped, UnitFailed, UnitResult};
 
@@ -288,6 +288,9 @@ pub struct PlanCreated {
     /// Results of the revision before that units of this one may take.
     #[prost(message, repeated, tag = "60")]
     pub results: Vec<CarriedResult>,
+    /// Effects of the revision before that are in doubt.
+    #[prost(message, repeated, tag = "61")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// A step, by its position in canonical order.

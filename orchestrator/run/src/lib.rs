@@ -31,7 +31,7 @@ pub mod template;
 mod turn;
 
 pub use contract_request::ENVIRONMENT_KEY;
-pub use fork::{ChangedStep, EditedPlan, Keep};
+pub use fork::{ChangedStep, EditedPlan, Keep, Takes};
 pub use input::{
     Answer, Blobs, Commit, DISCARDED, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason,
     RewindScope, Rollback, SessionNews, Upload,

@@ -17,6 +17,7 @@ mod links;
 mod parts;
 mod reading;
 mod step;
+mod verify;
 mod violations;
 
 use alloc::collections::BTreeSet;
@@ -27,6 +28,7 @@ use escapement_model::Opaque;
 
 pub use expressions::expressions;
 pub use fallback::fallback;
+pub use verify::{carried_out, not_carried_out};
 pub use violations::{Code, Violation, Violations};
 
 /// Reads a plan document, an encoded `escapement.plan/1`.

@@ -5,6 +5,7 @@ use crate::spec::{ActionProfile, Spec};
 use crate::turn::gate::{asks, asks_for_plan, checks_safety};
 use crate::turn::time::attempt_ms;
 use crate::turn::tools::CALLS_MAX;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use escapement_model::planted::{self, Bug};
@@ -31,7 +32,7 @@ pub struct Preview {
     pub plan_approval: bool,
     /// Keys of the steps that ask a question, in canonical order.
     pub questions: Vec<String>,
-    /// Keys of the steps that wait for an approval, in canonical order.
+    /// Keys of the steps that wait for an approval, in canonical order; `fallback` behind them, if that asks.
     pub gates: Vec<String>,
     /// Actions that no worker has offered, sorted.
     pub unknown_actions: Vec<String>,
@@ -66,6 +67,9 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
         preview.attempts_max = preview.attempts_max.saturating_add(of_fallback.attempts_max);
         active_ms = active_ms.saturating_add(of_fallback.active_ms_max);
         preview.unknown_actions.extend(of_fallback.unknown_actions);
+        if of_fallback.plan_approval || !of_fallback.gates.is_empty() {
+            preview.gates.extend(plan.steps.into_iter().map(|step| step.key));
+        }
     }
     preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
     // RUN-11.2
@@ -111,12 +115,13 @@ impl Preview {
                 Called::ByModel => self.tool_calls_max = self.tool_calls_max.saturating_add(tries),
             }
             self.attempts_max = self.attempts_max.saturating_add(tries);
-            let longest = actions
+            let called = with_alternatives(&actions, spec, profiles);
+            let longest = called
                 .iter()
                 .map(|action| unit_ms(step, spec, &profile(action)))
                 .max();
             active_ms = active_ms.saturating_add(n_units.saturating_mul(longest.unwrap_or(0)));
-            let risks = || actions.iter().map(|action| profile(action).risk());
+            let risks = || called.iter().map(|action| profile(action).risk());
             // RUN-6.11
             if risks().any(|risk| checks_safety(spec, risk)) {
                 self.attempts_max = self.attempts_max.saturating_add(n_units);
@@ -132,6 +137,18 @@ impl Preview {
         }
         active_ms
     }
+}
+
+// RUN-12.3
+/// The actions, and those that may take their places.
+fn with_alternatives(actions: &[String], spec: &Spec, profiles: &[ActionProfile]) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> = actions.iter().cloned().collect();
+    for _ in 0..spec.limits.max_substitutions {
+        let others = profiles.iter().filter(|profile| all.contains(&profile.action));
+        let others: Vec<String> = others.flat_map(|profile| profile.alternatives.clone()).collect();
+        all.extend(others);
+    }
+    all
 }
 
 /// The plan of a fallback that is an action, and what a run of that alone would be made from.

@@ -150,6 +150,9 @@ pub struct RunState {
     /// Results of earlier revisions that units may take, each once; the newest last, at most 1,024.
     #[prost(message, repeated, tag = "62")]
     pub results: Vec<crate::journal::CarriedResult>,
+    /// Effects of earlier revisions, or of the run that this one is a fork of, that are in doubt; the newest last, at most 1,024.
+    #[prost(message, repeated, tag = "70")]
+    pub doubts: Vec<crate::journal::Doubt>,
     /// The artifacts of the results that count, at most 256.
     #[prost(message, repeated, tag = "64")]
     pub artifacts: Vec<ArtifactState>,
@@ -362,6 +365,9 @@ pub struct UnitState {
     /// The execution of an earlier revision that its result comes from, 16 bytes; empty if there is none.
     #[prost(bytes = "bytes", tag = "61")]
     pub memo_of: Bytes,
+    /// The output of an effect that completed once its step had ended: an encoded `google.protobuf.Value`.
+    #[prost(message, optional, tag = "62")]
+    pub late_output: Option<Stored>,
 }
 
 impl RunState {

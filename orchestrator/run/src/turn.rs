@@ -9,6 +9,7 @@ mod carry;
 mod conclude;
 mod contract;
 mod dispatch;
+mod doubts;
 mod failing;
 mod fallback;
 pub(crate) mod gate;
@@ -27,7 +28,7 @@ pub(crate) mod time;
 pub(crate) mod tools;
 mod uploads;
 pub(crate) mod values;
-mod verbs;
+pub(crate) mod verbs;
 
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
@@ -129,7 +130,10 @@ impl<'a> Turn<'a> {
             } => {
                 self.rewind(&step_key, scope, allow_repeat_effects)?;
             }
-            Input::Rollback(rollback) => self.rollback(rollback)?,
+            Input::Rollback {
+                to,
+                allow_repeat_effects,
+            } => self.rollback(to, allow_repeat_effects)?,
             Input::Override {
                 step_key,
                 word,
@@ -303,7 +307,7 @@ fn behind_the_end(input: &Input) -> Result<(), Refused> {
         | Input::Resume { .. }
         | Input::Cancel { .. }
         | Input::Rewind { .. }
-        | Input::Rollback(_)
+        | Input::Rollback { .. }
         | Input::Override { .. }
         | Input::Checkpoint { .. }
         | Input::Upload(_) => Err(refused(

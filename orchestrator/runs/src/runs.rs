@@ -14,7 +14,7 @@ use bytes::Bytes;
 use core::cmp::Reverse;
 use escapement_model::planted::{self, Bug};
 use escapement_run::ids::RunId;
-use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState};
+use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState, Takes};
 use prost::Message;
 use rows::{changed_requests, index_row, new_revisions, parent_of};
 
@@ -165,8 +165,11 @@ impl Runs {
             other,
             run_id,
             new.spec,
-            new.keep,
-            new.edited,
+            Takes {
+                keep: new.keep,
+                edited: new.edited,
+                allow_repeat_effects: new.allow_repeat_effects,
+            },
             now,
             durable.blobs(),
         );

@@ -40,6 +40,8 @@ pub struct NewFork<'a> {
     pub keep: Keep<'a>,
     /// Its plan, if it is another one.
     pub edited: Option<EditedPlan>,
+    /// True if it may repeat effects of the other run.
+    pub allow_repeat_effects: bool,
 }
 
 /// What one input of one run led to. All of it is written in one commit, together with that of other runs.

@@ -3,8 +3,9 @@
 use escapement_model::limits::VIOLATIONS_MAX;
 use escapement_run::plan::{self, Code, Plan, Violation, Violations};
 
-/// Returns the plan if every expression in it is one.
+/// Returns the plan if every expression in it is one, and every field is carried out.
 pub(crate) fn checked(plan: Plan) -> Result<Plan, Violations> {
+    let plan = plan::carried_out(plan)?;
     let mistakes = plan::expressions(&plan).into_iter().filter_map(|(path, text)| {
         let message = escapement_expressions::check(&text).err()?;
         Some(Violation {

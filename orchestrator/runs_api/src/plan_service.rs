@@ -273,7 +273,8 @@ impl Plans {
 
 /// Reads the document of a field.
 fn read(field: &'static str, document: &Opaque) -> Result<Plan, Rejection> {
-    plan::read(document).map_err(|violations| Rejection::PlanInvalid { field, violations })
+    let read = plan::read(document).and_then(plan::carried_out);
+    read.map_err(|violations| Rejection::PlanInvalid { field, violations })
 }
 
 fn required(field: &str) -> Rejection {

@@ -275,8 +275,8 @@ impl<'a> Reader<'a> {
                     allow_repeat_effects: true,
                 })
             }
-            ("reset", None) => Ok(Input::Rollback(Rollback::Reset)),
-            ("restore", None) => Ok(Input::Rollback(Rollback::Restore(Some(back.checkpoint)))),
+            ("reset", None) => Ok(rollback(Rollback::Reset)),
+            ("restore", None) => Ok(rollback(Rollback::Restore(Some(back.checkpoint)))),
             (mode, _) => Err(format!("{mode:?} is no way back")),
         }
     }
@@ -337,4 +337,12 @@ fn operator_said(text: &str) -> (&str, &str) {
         .strip_suffix(')')
         .and_then(|text| text.rsplit_once(" (override: "));
     parts.unwrap_or((text, ""))
+}
+
+/// The call that set a run back. It was allowed to repeat effects, or there were none.
+fn rollback(to: Rollback) -> Input {
+    Input::Rollback {
+        to,
+        allow_repeat_effects: true,
+    }
 }

@@ -156,6 +156,7 @@ pub fn find_plan(reader: &dyn RunReader, wanted: &WantedPlan) -> Result<Arc<Plan
         }
         (None, None) => return Err("the step names no plan".to_owned()),
     };
-    let plan = plan::read(&document).map_err(|why| format!("the plan is unreadable: {why}"))?;
+    let read = plan::read(&document).and_then(plan::carried_out);
+    let plan = read.map_err(|why| format!("the plan is unreadable: {why}"))?;
     Ok(Arc::new(plan))
 }

@@ -106,6 +106,7 @@ async fn a_fork_of_an_ended_run_keeps_its_large_outputs_and_repeats_nothing() {
         run_id: id(2),
         keep: KeepSteps::Before("b".to_owned()),
         edited: None,
+        allow_repeat_effects: true,
         spec: None,
         request: None,
     };
@@ -171,6 +172,7 @@ async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
         run_id: id(2),
         keep: KeepSteps::Before("b".to_owned()),
         edited: None,
+        allow_repeat_effects: true,
         spec: None,
         request: None,
     };

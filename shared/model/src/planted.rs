@@ -144,6 +144,10 @@ bugs! {
     RunParkedEarly = "run-parked-early",
     /// A fork keeps nothing of what completed.
     RunForkForgets = "run-fork-forgets",
+    /// Another plan or run makes an effect again of which nobody knows whether it happened.
+    RunDoubtForgotten = "run-doubt-forgotten",
+    /// A fork from a step makes effects of that step and of later ones again.
+    RunForkRepeats = "run-fork-repeats",
     /// A planner is asked once more than allowed.
     RunGenerationTooMany = "run-generation-too-many",
     /// A planner that has answered is asked again.

@@ -199,6 +199,7 @@ async fn changed(stage: &mut Stage, mut client: Client, run_id: &str) {
     stage.cost(rewound, 1, ask!(client, rewind_run, request)).await;
     let request = v1::RollbackRunRequest {
         run_id: run_id(),
+        allow_repeat_effects: true,
         ..v1::RollbackRunRequest::default()
     };
     let rolled_back = kind("RunService/RollbackRun", steps, 100);

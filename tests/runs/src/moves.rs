@@ -241,7 +241,10 @@ fn of_callers(run: &Run, is_brief: bool, all: &mut Vec<Move>) {
         return;
     }
     all.push(now(Input::Checkpoint(512_001), 1));
-    all.extend([false, true].map(|restores| now(Input::Rollback(restores), 1)));
+    for restores in [false, true] {
+        let rollback = |repeats| now(Input::Rollback { restores, repeats }, 1);
+        all.extend([false, true].map(rollback));
+    }
     for step in 0..run.steps.len() {
         for scope in [Scope::Later, Scope::Dependents] {
             for repeats in [false, true] {

@@ -302,8 +302,13 @@ impl Product {
                 },
                 allow_repeat_effects: *repeats,
             },
-            Input::Rollback(true) => CoreInput::Rollback(Rollback::Restore(None)),
-            Input::Rollback(false) => CoreInput::Rollback(Rollback::Reset),
+            Input::Rollback { restores, repeats } => CoreInput::Rollback {
+                to: match restores {
+                    true => Rollback::Restore(None),
+                    false => Rollback::Reset,
+                },
+                allow_repeat_effects: *repeats,
+            },
             Input::Override(step, word) => CoreInput::Override {
                 step_key: self.key(*step),
                 word: word_of(word),

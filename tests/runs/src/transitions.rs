@@ -74,7 +74,7 @@ pub fn cause_of(input: &Input) -> &'static str {
         Input::Resume => "resume",
         Input::Cancel => "cancel",
         Input::Rewind { .. } => "rewind",
-        Input::Rollback(_) => "rollback",
+        Input::Rollback { .. } => "rollback",
         Input::Override(_, Word::Complete(_)) => "override: complete",
         Input::Override(_, Word::Fail) => "override: fail",
         Input::Override(_, Word::Skip) => "override: skip",

@@ -60,6 +60,9 @@ pub struct InputRequest {
     /// Unix milliseconds; in a journal 0, since the entry has its time.
     #[prost(int64, tag = "15")]
     pub opened_at: i64,
+    /// The execution whose effect is in doubt, 16 bytes, if it is one of an earlier revision or of another run; else empty.
+    #[prost(bytes = "bytes", tag = "17")]
+    pub earlier_execution: Bytes,
 }
 
 /// What kind of question it is.

@@ -66,6 +66,21 @@ pub struct CarriedResult {
     pub execution_id: Bytes,
 }
 
+// RUN-12.14
+/// An effect of which nobody knows whether it happened: what makes it again asks first.
+#[derive(Clone, PartialEq, Message)]
+pub struct Doubt {
+    /// SHA-256 of the action, the payload and the environment of the attempt, 32 bytes.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    /// The execution of the attempt, 16 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub execution_id: Bytes,
+    /// True if the attempt is known to have taken too long; false if nothing is known of its end.
+    #[prost(bool, tag = "3")]
+    pub timed_out: bool,
+}
+
 /// A unit that has the result of an earlier revision.
 #[derive(Clone, PartialEq, Message)]
 pub struct UnitMemoized {

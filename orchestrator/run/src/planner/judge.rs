@@ -37,7 +37,9 @@ pub(crate) fn judged(
     allowed: &Allowed<'_>,
 ) -> Result<Plan, Vec<RefusedPart>> {
     let document = document_in(output).map_err(|refused| Vec::from([refused]))?;
-    let plan = plan_of(document).map_err(|violations| parts_of(&violations))?;
+    let plan = plan_of(document)
+        .and_then(plan::carried_out)
+        .map_err(|violations| parts_of(&violations))?;
     if !mistakes.is_empty() {
         return Err(mistakes.to_vec());
     }

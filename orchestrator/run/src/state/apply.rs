@@ -219,9 +219,7 @@ impl RunState {
         self.artifacts
             .retain(|artifact| artifact.created.unit.is_none() && !forgets);
         self.is_verifying = false;
-        self.results.extend(plan.results.iter().cloned());
-        let n_forgotten = self.results.len().saturating_sub(RESULTS_KEPT);
-        self.results.drain(..n_forgotten);
+        self.takes_over(plan);
         if let Some(planning) = &mut self.planning {
             planning.accepted = plan.generation;
             planning.error = None;
@@ -401,6 +399,7 @@ impl RunState {
         }
         if !called.unit.is_safety_check() {
             unit.result_key = called.result_key.clone();
+            unit.memo_of = Bytes::new();
         }
         unit.live = Some(called.clone());
         unit.awaits_budget = false;
@@ -419,6 +418,7 @@ impl RunState {
         if let Some(live) = &live {
             self.settle_usage(live, output);
         }
+        let is_effect = live.as_ref().is_some_and(|live| live.effect().is_effect());
         let unit = self.unit_mut(output.unit.of_step());
         if output.unit.is_safety_check() {
             unit.checked_digest = live.map_or_else(Bytes::new, |live| live.subject_digest);
@@ -435,6 +435,9 @@ impl RunState {
                 unit.output = output.output.clone();
                 unit.pause = output.pause;
                 unit.patches = output.patches;
+            } else if is_effect {
+                // RUN-12.14
+                unit.late_output = output.output.clone();
             }
             self.progress();
         } else {
@@ -443,7 +446,5 @@ impl RunState {
     }
 }
 
-/// Results of earlier revisions that a state holds.
-const RESULTS_KEPT: usize = 1024;
 /// Checkpoints that a state holds.
 const CHECKPOINTS_KEPT: usize = 64;

@@ -19,7 +19,7 @@ impl RunState {
             let units = step.all_units().flat_map(|(_, unit)| {
                 let live = unit.live.as_ref().map(|live| &live.request);
                 let asked = unit.asked.as_ref().and_then(|asked| asked.arguments.as_ref());
-                let own = [&unit.output, &unit.edited, &unit.child_input];
+                let own = [&unit.output, &unit.late_output, &unit.edited, &unit.child_input];
                 own.into_iter().flatten().chain(live).chain(asked)
             });
             step.output.iter().chain(units)

@@ -9,6 +9,7 @@ impl RunState {
         match event {
             Event::InputRequested(request) => {
                 if let Some(unit) = request.unit {
+                    self.takes_doubt(unit, &request.earlier_execution);
                     let unit = self.unit_mut(unit);
                     unit.set_stage(UnitStage::Waiting);
                     unit.request = request.id.clone();

@@ -1,7 +1,7 @@
 //! Which revision an entry or a unit of a run belongs to.
 
 use super::RunState;
-use crate::journal::ReplanTriggered;
+use crate::journal::{OutcomeClass, PlanCreated, ReplanTriggered, UnitRef};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -65,4 +65,40 @@ impl RunState {
             });
         }
     }
+
+    // RUN-12.6, RUN-12.14
+    /// What a revision may take of those before, and what is in doubt of them.
+    pub(super) fn takes_over(&mut self, plan: &PlanCreated) {
+        self.results.extend(plan.results.iter().cloned());
+        let n_forgotten = self.results.len().saturating_sub(KEPT_MAX);
+        self.results.drain(..n_forgotten);
+        for doubt in &plan.doubts {
+            self.doubts
+                .retain(|known| known.execution_id != doubt.execution_id);
+            self.doubts.push(doubt.clone());
+        }
+        let n_forgotten = self.doubts.len().saturating_sub(KEPT_MAX);
+        self.doubts.drain(..n_forgotten);
+    }
+
+    // RUN-12.14
+    /// The unit takes the place of an attempt whose effect is in doubt.
+    pub(super) fn takes_doubt(&mut self, unit: UnitRef, execution_id: &Bytes) {
+        let known = self
+            .doubts
+            .iter()
+            .position(|doubt| doubt.execution_id == *execution_id);
+        let Some(known) = known else { return };
+        let doubt = self.doubts.remove(known);
+        let unit = self.unit_mut(unit);
+        unit.result_key = doubt.key;
+        unit.memo_of = doubt.execution_id;
+        unit.set_class(match doubt.timed_out {
+            true => OutcomeClass::TimedOut,
+            false => OutcomeClass::Unknown,
+        });
+    }
 }
+
+/// Results of earlier revisions that a state holds, and effects that are in doubt.
+const KEPT_MAX: usize = 1024;

@@ -246,7 +246,7 @@ impl Turn<'_> {
         u32::try_from(n_settled.count()).expect("a plan has at most 1024 steps")
     }
 
-    pub(super) fn n_steps(&self) -> u32 {
+    pub(crate) fn n_steps(&self) -> u32 {
         u32::try_from(self.state.steps.len()).expect("a plan has at most 1024 steps")
     }
 }

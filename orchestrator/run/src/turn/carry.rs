@@ -87,6 +87,7 @@ impl Turn<'_> {
                 let state = self.unit(unit).clone();
                 let Some(output) = state
                     .output
+                    .or(state.late_output)
                     .filter(|_| state.stage == i32::from(UnitStage::Completed))
                 else {
                     continue;

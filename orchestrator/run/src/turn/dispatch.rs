@@ -222,6 +222,9 @@ impl Turn<'_> {
         if let Some(result) = self.carried(unit, &rendered) {
             return self.take_result(unit, rendered.action, result);
         }
+        if let Some(doubt) = self.doubt_about(&rendered) {
+            return self.meets_doubt(unit, doubt);
+        }
         let subject = self.subject_digest(unit, &rendered);
         // RUN-6.2
         let gate = self.gate(unit, &rendered, &subject);

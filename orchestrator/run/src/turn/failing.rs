@@ -1,10 +1,11 @@
 //! What a planner learns about a plan that failed.
 
 use super::Turn;
+use super::doubts::AMBIGUOUS_EFFECT;
 use crate::journal::{CompletedStep, Event, FailedStep, Failure, ReplanTriggered, UnitRef};
 use crate::outcome::cut;
 use crate::plan::StepKind;
-use crate::state::{StepStage, UnitStage};
+use crate::state::{StepStage, StepState, UnitStage};
 use crate::template::json_text;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -37,9 +38,17 @@ impl Turn<'_> {
 
     fn failed_steps(&self) -> Vec<FailedStep> {
         let failed = (0..).zip(&self.state.steps);
-        let failed = failed.filter(|(_, step)| step.stage() == StepStage::Failed);
+        // RUN-12.14: what is in doubt did not do what it should, as far as anybody knows.
+        let is_told = |step: u32, state: &StepState| {
+            state.stage() == StepStage::Failed
+                || (state.stage() == StepStage::Running && !self.doubts_of(step).is_empty())
+        };
+        let failed = failed.filter(|(step, state)| is_told(*step, state));
         let failed = failed.take(STEPS_TOLD_MAX).map(|(step, state)| {
-            let error = state.error.clone().unwrap_or_default();
+            let error = state.error.clone().unwrap_or_else(|| {
+                let message = "the plan ended before anybody knew whether it had its effect";
+                Failure::of_step(step, AMBIGUOUS_EFFECT, message)
+            });
             FailedStep {
                 key: self.step(step).key.clone(),
                 action: match self.step(step).kind {

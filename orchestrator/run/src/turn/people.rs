@@ -143,6 +143,11 @@ impl Turn<'_> {
 
     /// Asks about an attempt that ended.
     pub(super) fn ask_about(&mut self, unit: UnitRef, kind: RequestKind, error: Failure) {
+        let request = self.question_about(unit, kind, error);
+        self.emit(Event::InputRequested(request));
+    }
+
+    pub(super) fn question_about(&self, unit: UnitRef, kind: RequestKind, error: Failure) -> InputRequest {
         let name = &self.step(unit.step).name;
         let question = match kind {
             RequestKind::RetryExtension => {
@@ -150,12 +155,11 @@ impl Turn<'_> {
             }
             _ => format!("The step {name:?} may have had its effect. What became of it?"),
         };
-        let request = InputRequest {
+        InputRequest {
             question,
             error: Some(error),
             ..self.request_of(kind, Some(unit), self.state.spec.limits.question_ms)
-        };
-        self.emit(Event::InputRequested(request));
+        }
     }
 
     // RUN-6.5

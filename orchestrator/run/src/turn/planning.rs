@@ -206,6 +206,7 @@ impl Turn<'_> {
         let document = self.store(plan.document.as_encoded().clone());
         // RUN-12.6
         let results = self.results_to_carry(&BTreeSet::new());
+        let doubts = self.open_doubts(&BTreeSet::new());
         let replaced = planning.previous.last().filter(|_| planning.replans > 0);
         let failed = replaced.map(|previous| previous.failed.iter().map(|step| step.key.clone()).collect());
         self.emit(Event::PlanCreated(PlanCreated {
@@ -222,6 +223,7 @@ impl Turn<'_> {
             failed_steps: failed.unwrap_or_default(),
             disabled: self.state.disabled_actions.clone(),
             results,
+            doubts,
         }));
         self.revised = Some(Arc::new(plan));
     }

@@ -40,7 +40,8 @@ impl Turn<'_> {
         answer: Answer,
         mut profiles: Vec<ActionProfile>,
     ) -> Result<Option<Arc<Plan>>, Refused> {
-        let plan = plan::read(&Opaque::from_encoded(answer.value.clone())).map_err(|violations| {
+        let read = plan::read(&Opaque::from_encoded(answer.value.clone())).and_then(plan::carried_out);
+        let plan = read.map_err(|violations| {
             let message = cut(&violations.to_string(), 8 * MESSAGE_CHARS_MAX);
             refused_because(RefusedReason::AnswerInvalid, format!("document: {message}"))
         })?;
@@ -76,7 +77,7 @@ impl Turn<'_> {
         document: Stored,
         kept: &BTreeSet<u32>,
     ) {
-        let results = self.results_to_carry(kept);
+        let (results, doubts) = (self.results_to_carry(kept), self.open_doubts(kept));
         let failed_steps = failed_keys(self.plan, self.state);
         let parent = self.parent_digest();
         self.emit(Event::PlanCreated(PlanCreated {
@@ -90,6 +91,7 @@ impl Turn<'_> {
             failed_steps,
             disabled: self.state.disabled_actions.clone(),
             results,
+            doubts,
             ..PlanCreated::default()
         }));
     }

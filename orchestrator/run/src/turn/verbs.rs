@@ -9,7 +9,7 @@ use crate::outcome::cut;
 use crate::plan::{OnFailure, StepKind};
 use crate::run::ShownState;
 use crate::spec::ResumePolicy;
-use crate::state::{StepStage, StepState, UnitStage};
+use crate::state::{StepStage, StepState};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -63,20 +63,7 @@ impl Turn<'_> {
             RewindScope::Later => (first..self.n_steps()).collect(),
             RewindScope::Dependents => self.dependents(first),
         };
-        let repeated: Vec<&str> = set
-            .iter()
-            .filter(|step| self.had_effect(**step))
-            .map(|step| self.step(*step).key.as_str())
-            .collect();
-        if !allow && !repeated.is_empty() {
-            return Err(refused_because(
-                RefusedReason::EffectsWouldRepeat,
-                format!(
-                    "effects of these steps would be repeated: {}",
-                    repeated.join(", ")
-                ),
-            ));
-        }
+        self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: "rewind".to_string(),
             checkpoint: 0,
@@ -85,6 +72,14 @@ impl Turn<'_> {
         }));
         self.reset(set);
         Ok(())
+    }
+
+    // RUN-8.4, RUN-8.5
+    fn may_repeat(&self, set: &BTreeSet<u32>, allow: bool) -> Result<(), Refused> {
+        match self.would_repeat(set.iter().copied()).filter(|_| !allow) {
+            Some(steps) => Err(would_repeat(&steps)),
+            None => Ok(()),
+        }
     }
 
     /// The step and those that depend on it, directly or not; behind a barrier among them all steps do.
@@ -102,26 +97,6 @@ impl Turn<'_> {
             }
         }
         set
-    }
-
-    /// True if the step has done something that repeating it would do again.
-    fn had_effect(&self, step: u32) -> bool {
-        let units = self.step_state(step).all_units();
-        let mut done = units.filter(|(_, unit)| {
-            let is_of_run = unit.attempts > 0 || !unit.memo_of.is_empty();
-            is_of_run && unit.stage() == UnitStage::Completed
-        });
-        match &self.step(step).kind {
-            StepKind::Condition(_) | StepKind::UserInput(_) => false,
-            // What the child did cannot be seen from here.
-            StepKind::SubPlan(_) => done.next().is_some(),
-            StepKind::ToolCall(_) | StepKind::LlmDecision(_) | StepKind::Parallel(_) | StepKind::Loop(_) => {
-                done.any(|(index, _)| {
-                    let action = self.action_of(self.unit_ref(step, index));
-                    self.effect_of(&action).is_effect()
-                })
-            }
-        }
     }
 
     fn reset(&mut self, set: BTreeSet<u32>) {
@@ -149,7 +124,7 @@ impl Turn<'_> {
     }
 
     // RUN-8.5
-    pub(super) fn rollback(&mut self, rollback: Rollback) -> Result<(), Refused> {
+    pub(super) fn rollback(&mut self, rollback: Rollback, allow: bool) -> Result<(), Refused> {
         self.must_rest()?;
         let named = match rollback {
             Rollback::Reset | Rollback::Restore(None) => self.state.checkpoints.last(),
@@ -171,6 +146,8 @@ impl Turn<'_> {
             Rollback::Reset => ("reset", BTreeSet::new()),
             Rollback::Restore(_) => ("restore", completed.into_iter().collect()),
         };
+        let set: BTreeSet<u32> = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
+        self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: mode.to_string(),
             checkpoint: number,
@@ -182,7 +159,7 @@ impl Turn<'_> {
             let state = session.unwrap_or_else(|| self.store(Opaque::default().as_encoded().clone()));
             self.own_session_is(&state);
         }
-        self.reset((0..self.n_steps()).filter(|step| !kept.contains(step)).collect());
+        self.reset(set);
         if !self.state.pause_wanted {
             self.emit(Event::PauseRequested(Reason {
                 reason: String::from("rollback"),
@@ -329,6 +306,16 @@ impl Turn<'_> {
                 refused_because(RefusedReason::UnknownStep, cut(&message, 8 * MESSAGE_CHARS_MAX))
             })
     }
+}
+
+/// Steps that did something begin anew, and nobody has allowed that.
+pub(crate) fn would_repeat(steps: &str) -> Refused {
+    let message =
+        format!("effects of these steps would be repeated, which allow_repeat_effects allows: {steps}");
+    refused_because(
+        RefusedReason::EffectsWouldRepeat,
+        cut(&message, 8 * MESSAGE_CHARS_MAX),
+    )
 }
 
 /// Bytes of a checkpoint's data.

@@ -1,7 +1,7 @@
 //! Documents that are right, and what they become.
 
 use escapement_run::plan::{
-    Expression, InputType, LlmContext, OnDependencyFailure, OnFailure, Plan, RetrySpec, StepKind,
+    self, Expression, InputType, LlmContext, OnDependencyFailure, OnFailure, Plan, RetrySpec, StepKind,
 };
 use serde_json::{Value, json};
 
@@ -292,4 +292,18 @@ fn a_planner_is_told_of_every_field_that_its_plan_may_have() {
         }
     }
     assert!(untold.is_empty(), "{untold:?}");
+}
+
+// RUN-1.8
+#[test]
+fn what_no_run_carries_out_is_refused_by_its_name() {
+    let violations = plan::carried_out(read(&full()).unwrap()).unwrap_err();
+    let told: Vec<&str> = violations
+        .iter()
+        .map(|violation| violation.path.as_str())
+        .collect();
+    assert_eq!(told, ["steps[0].verify"]);
+    let mut document = full();
+    document["steps"][0].as_object_mut().unwrap().remove("verify");
+    assert!(plan::carried_out(read(&document).unwrap()).is_ok());
 }

@@ -6,7 +6,7 @@ use escapement_run::journal::Event;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
-use escapement_run::{DISCARDED, EditedPlan, Input, Keep, RefusedReason, plan, preview};
+use escapement_run::{DISCARDED, EditedPlan, Input, Keep, RefusedReason, Takes, plan, preview};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -260,7 +260,14 @@ fn a_fork_does_not_send_again_what_a_loop_sent_before_it_failed() {
     assert_eq!(third.output(), json!([{"n": 0}, {"n": 1}, {"n": 2}]));
 
     // Who goes back to the step wants it again.
-    let mut back = world.fork(other_id(), again(), Keep::Before("l")).unwrap();
+    let refused = world.fork(other_id(), again(), Keep::Before("l")).err().unwrap();
+    assert_eq!(refused.reason, RefusedReason::EffectsWouldRepeat);
+    let takes = Takes {
+        keep: Keep::Before("l"),
+        edited: None,
+        allow_repeat_effects: true,
+    };
+    let mut back = world.fork_taking(other_id(), again(), takes).unwrap();
     back.input(Input::Admit);
     assert_eq!((memos(&back), back.submitted()), (Vec::new(), 1));
 }

@@ -7,6 +7,7 @@ mod attempts;
 mod branches;
 mod budgets;
 mod disk;
+mod doubts;
 mod explained;
 mod expressions;
 mod failures;

@@ -9,7 +9,7 @@ use escapement_runs_insight::{Difference, replay};
 use prost::Message;
 use serde_json::json;
 
-use crate::world::{World, call, spec};
+use crate::world::{World, call, rollback, spec};
 
 /// A run to which nearly everything has happened.
 fn eventful() -> World {
@@ -41,7 +41,7 @@ fn eventful() -> World {
     world.input(Input::Pause {
         reason: "look".to_owned(),
     });
-    world.input(Input::Rollback(Rollback::Restore(None)));
+    world.input(rollback(Rollback::Restore(None)));
     world.input(Input::Recovered);
     world.input(Input::Resume {
         reason: "go".to_owned(),

@@ -7,7 +7,7 @@ use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Answer, Input, OverrideWord, RefusedReason, Rollback};
 use serde_json::{Value, json};
 
-use crate::world::{World, call, opaque, spec, tool};
+use crate::world::{World, call, opaque, rollback, spec, tool};
 
 fn suggesting() -> Spec {
     Spec {
@@ -157,9 +157,9 @@ fn a_new_revision_begins_anew_and_older_checkpoints_are_not_restored() {
         reason: String::new(),
     });
     world.complete("a", json!({}));
-    let restore = Input::Rollback(Rollback::Restore(None));
+    let restore = rollback(Rollback::Restore(None));
     assert_eq!(world.refusal(restore), RefusedReason::NoCheckpoint);
-    world.input(Input::Rollback(Rollback::Reset));
+    world.input(rollback(Rollback::Reset));
     assert_eq!(world.shows(), "paused: a pending, b pending");
 }
 

@@ -12,7 +12,7 @@ use escapement_run::session::{
 use escapement_run::{Input, Keep, Rollback, SessionNews};
 use serde_json::{Value, json};
 
-use crate::world::{World, call, call_after, json_of, opaque, spec, tool};
+use crate::world::{World, call, call_after, json_of, opaque, rollback, spec, tool};
 
 fn merge(state: &Value, patch: &Value) -> Value {
     let patch = opaque(patch);
@@ -225,7 +225,7 @@ fn a_restore_sets_the_state_of_an_own_session_back_and_leaves_a_shared_one() {
             reason: String::new(),
         });
         world.complete("c", json!({}));
-        world.input(Input::Rollback(Rollback::Restore(None)));
+        world.input(rollback(Rollback::Restore(None)));
         let session = world.run.state().session.clone().unwrap();
         json_of(ValueView::Struct(&session.state.inline))
     };

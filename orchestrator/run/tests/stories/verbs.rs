@@ -6,7 +6,7 @@ use escapement_run::presets::Preset;
 use escapement_run::{Input, OverrideWord, RefusedReason, RewindScope, Rollback};
 use serde_json::json;
 
-use crate::world::{World, and, call, call_after, completed, encoded, opaque, spec, tool};
+use crate::world::{World, and, call, call_after, completed, encoded, opaque, rollback, spec, tool};
 
 fn pause() -> Input {
     Input::Pause {
@@ -190,25 +190,22 @@ fn a_rollback_needs_a_checkpoint_and_a_run_that_rests() {
         data: opaque(&json!({"at": "noon"})),
     };
     let mut world = World::of(json!([call("a"), call("b")]));
-    assert_eq!(
-        world.refusal(Input::Rollback(Rollback::Reset)),
-        RefusedReason::NotPaused
-    );
+    assert_eq!(world.refusal(rollback(Rollback::Reset)), RefusedReason::NotPaused);
     world
         .complete("a", json!({}))
         .input(pause())
         .complete("b", json!({}));
     assert_eq!(world.shows(), "paused: a completed, b completed");
     assert_eq!(
-        world.refusal(Input::Rollback(Rollback::Reset)),
+        world.refusal(rollback(Rollback::Reset)),
         RefusedReason::NoCheckpoint
     );
     world.input(checkpoint());
     assert_eq!(
-        world.refusal(Input::Rollback(Rollback::Restore(Some(2)))),
+        world.refusal(rollback(Rollback::Restore(Some(2)))),
         RefusedReason::NoCheckpoint
     );
-    world.input(Input::Rollback(Rollback::Reset));
+    world.input(rollback(Rollback::Reset));
     assert_eq!(world.shows(), "paused: a pending, b pending");
     world.input(resume());
     assert_eq!(world.shows(), "running: a running, b pending");
@@ -225,9 +222,7 @@ fn a_restore_keeps_what_had_completed_at_the_checkpoint() {
         .complete("b", json!({}))
         .input(pause())
         .complete("c", json!({}));
-    world
-        .input(Input::Rollback(Rollback::Restore(None)))
-        .input(resume());
+    world.input(rollback(Rollback::Restore(None))).input(resume());
     assert_eq!(world.shows(), "running: a completed, b running, c pending");
 }
 

@@ -12,7 +12,9 @@ use escapement_run::plan::{self, StepKind};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::state::{RunState, StepStage};
-use escapement_run::{Answer, Blobs, Commit, EditedPlan, Effect, Input, Keep, Refused, RefusedReason, Run};
+use escapement_run::{
+    Answer, Blobs, Commit, EditedPlan, Effect, Input, Keep, Refused, RefusedReason, Rollback, Run, Takes,
+};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -184,8 +186,18 @@ impl World {
         keep: Keep<'_>,
         edited: Option<EditedPlan>,
     ) -> Result<World, Refused> {
+        let takes = Takes {
+            keep,
+            edited,
+            allow_repeat_effects: false,
+        };
+        self.fork_taking(run_id, spec, takes)
+    }
+
+    /// A fork of the run.
+    pub(crate) fn fork_taking(&self, run_id: RunId, spec: Spec, takes: Takes<'_>) -> Result<World, Refused> {
         let disk = self.disk.clone();
-        let (run, commit) = Run::fork(&self.run, run_id, spec, keep, edited, self.now, &disk)?;
+        let (run, commit) = Run::fork(&self.run, run_id, spec, takes, self.now, &disk)?;
         let mut world = World {
             run,
             run_id,
@@ -518,3 +530,11 @@ fn profiles(plan: &plan::Plan) -> Vec<ActionProfile> {
 /// What `pure.sum` takes.
 const SUM_SCHEMA: &str = r#"{"type": "object", "additionalProperties": false, "required": ["of"],
     "properties": {"of": {"type": "array", "items": {"type": "integer"}, "maxItems": 3}}}"#;
+
+/// Goes back; no effect may be repeated.
+pub(crate) fn rollback(to: Rollback) -> Input {
+    Input::Rollback {
+        to,
+        allow_repeat_effects: false,
+    }
+}

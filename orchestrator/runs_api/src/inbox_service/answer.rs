@@ -56,7 +56,8 @@ pub(crate) fn read(mut request: v1::RespondToInputRequest, caller: &Principal) -
         })) => edits.document.as_ref(),
         _ => None,
     };
-    let plan = document.map(plan::read).transpose();
+    let read = |document| plan::read(document).and_then(plan::carried_out);
+    let plan = document.map(read).transpose();
     let plan = plan.map_err(|violations| Rejection::PlanInvalid {
         field: "approval.approve_with_edits.document",
         violations,

@@ -42,7 +42,7 @@ pub(crate) async fn add(
         let (key, step) = new_step(&form, &steps)?;
         steps.push(step);
         let document = with_steps(&draft.document, &steps);
-        let read = plan::read_with_new_step(&document, &key);
+        let read = plan::read_with_new_step(&document, &key).and_then(plan::carried_out);
         draft.plan = Some(read.map_err(|violations| {
             wrong(&violations, place, |path| match &form {
                 Form::Step(_) => format!("step.{path}"),
@@ -89,7 +89,7 @@ pub(crate) async fn update(
         let mut steps = steps_of(&draft.document);
         let place = place_of(&steps, &step_key)?;
         steps[place] = with_key(&step, &step_key);
-        let read = plan::read(&with_steps(&draft.document, &steps));
+        let read = plan::read(&with_steps(&draft.document, &steps)).and_then(plan::carried_out);
         let plan = read.map_err(|violations| wrong(&violations, place, |path| format!("step.{path}")))?;
         draft.plan = Some(plan);
         Ok(())

@@ -44,7 +44,7 @@ impl Runs {
             step => KeepSteps::Before(step.to_owned()),
         };
         let (from_step, plan) = (request.from_step, edited.clone());
-        let request_id = request.request_id.clone();
+        let (request_id, allow_repeat_effects) = (request.request_id.clone(), request.allow_repeat_effects);
         let by = caller.clone();
         let seen = self.look(run_id, move |run, _| {
             if last_sequence.is_some_and(|last| last != run.state().sequence) {
@@ -76,6 +76,7 @@ impl Runs {
             run_id: new_run_id()?,
             keep,
             edited,
+            allow_repeat_effects,
             spec: Some(spec),
             request: client,
         };
@@ -104,6 +105,10 @@ impl Runs {
             let fork = self
                 .next_retry(run_id, &request.request_id, client.clone(), caller)
                 .await?;
+            let fork = Fork {
+                allow_repeat_effects: request.allow_repeat_effects,
+                ..fork
+            };
             let wanted = fork.run_id;
             match self.runs.fork(fork).await {
                 // Another call has made this retry meanwhile: look again.
@@ -159,6 +164,7 @@ impl Runs {
                 Mode::Restore => KeepSteps::Checkpoint(number),
             },
             edited: None,
+            allow_repeat_effects: request.allow_repeat_effects,
             spec: Some(spec),
             request: client,
         };
@@ -213,6 +219,7 @@ impl Runs {
             run_id,
             keep: KeepSteps::Completed,
             edited: None,
+            allow_repeat_effects: false,
             spec: Some(spec),
             request,
         })

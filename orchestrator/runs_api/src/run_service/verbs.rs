@@ -182,10 +182,13 @@ impl Runs {
             }
         }
         let number = request.checkpoint.map(i32::cast_unsigned);
-        let input = Input::Rollback(match mode {
-            Mode::Reset => Rollback::Reset,
-            Mode::Restore => Rollback::Restore(number),
-        });
+        let input = Input::Rollback {
+            to: match mode {
+                Mode::Reset => Rollback::Reset,
+                Mode::Restore => Rollback::Restore(number),
+            },
+            allow_repeat_effects: request.allow_repeat_effects,
+        };
         let verb = head.verb(&request, input, fields)?;
         let (run_id, last_sequence) = (verb.run_id, verb.condition.last_sequence);
         let run = match self.act(verb).await {

@@ -61,6 +61,11 @@ pub(crate) fn request_view(
         unit_index: request.unit.map(|unit| small(unit.index)),
         user_id: state.spec.user_id.clone(),
         closed_at: None,
+        // RUN-12.14
+        earlier_execution_id: match request.earlier_execution.is_empty() {
+            true => String::new(),
+            false => uuid_text(&request.earlier_execution),
+        },
         // RUN-6.7
         data: request
             .data

@@ -17,8 +17,23 @@ async fn forks_and_retries_keep_what_completed_and_their_chain_is_bounded() {
         run_id: first.run_id.clone(),
         from_step: "a".to_owned(),
         request_id: "fork".to_owned(),
+        allow_repeat_effects: true,
         ..v1::ForkRunRequest::default()
     };
+    let unasked = v1::ForkRunRequest {
+        request_id: "unasked".to_owned(),
+        allow_repeat_effects: false,
+        ..fork.clone()
+    };
+    let refused = world.client.fork_run(unasked).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::FailedPrecondition, "EFFECTS_WOULD_REPEAT")
+    );
+    assert!(
+        refused.message().contains("allow_repeat_effects allows: a"),
+        "{refused:?}"
+    );
     let forked = world
         .client
         .fork_run(fork.clone())
@@ -205,6 +220,7 @@ async fn a_fork_or_retry_that_is_repeated_is_the_same_run_though_its_origin_is_g
     let retry = v1::RetryRunRequest {
         run_id: first.run_id.clone(),
         request_id: "two".to_owned(),
+        ..v1::RetryRunRequest::default()
     };
     let forked = world.client.fork_run(fork.clone()).await.unwrap().into_inner();
     let retried = world.client.retry_run(retry.clone()).await.unwrap().into_inner();

@@ -313,9 +313,18 @@ async fn a_checkpoint_keeps_data_and_a_rollback_needs_one() {
         json_of(back.checkpoint.unwrap().data.as_ref()),
         json!({"page": 3})
     );
-    let reset = v1::RollbackRunRequest {
+    let unasked = v1::RollbackRunRequest {
         run_id: run.run_id,
         ..v1::RollbackRunRequest::default()
+    };
+    let refused = world.client.rollback_run(unasked.clone()).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::FailedPrecondition, "EFFECTS_WOULD_REPEAT")
+    );
+    let reset = v1::RollbackRunRequest {
+        allow_repeat_effects: true,
+        ..unasked
     };
     let back = world
         .client

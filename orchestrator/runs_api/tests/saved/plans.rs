@@ -406,3 +406,21 @@ async fn documents_of_five_formats_show_their_native_form_and_are_saved() {
         }
     }
 }
+
+// RUN-1.8.
+#[tokio::test]
+async fn what_no_run_carries_out_is_not_saved() {
+    let world = World::new();
+    let step = json!({
+        "key": "a", "type": "tool_call", "config": {"tool_name": "t"}, "verify": {"tool_name": "check"}
+    });
+    let request = v1::CreatePlanRequest {
+        document: Some(object(
+            &json!({"schema": "escapement.plan/1", "name": "n", "goal": "g", "steps": [step]}),
+        )),
+        ..v1::CreatePlanRequest::default()
+    };
+    let refused = world.plans.create_plan(Request::new(request)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("steps[0].verify"), "{refused:?}");
+}

@@ -165,6 +165,10 @@ fn verbs() -> Vec<Input> {
         message: reason(),
     };
     let data = StructBuilder::new().text("at", "the question").build();
+    let back = |to| Input::Rollback {
+        to,
+        allow_repeat_effects: true,
+    };
     vec![
         Input::Checkpoint { data },
         Input::Pause { reason: reason() },
@@ -177,9 +181,9 @@ fn verbs() -> Vec<Input> {
             scope: RewindScope::Later,
             allow_repeat_effects: true,
         },
-        Input::Rollback(Rollback::Restore(None)),
+        back(Rollback::Restore(None)),
         Input::Resume { reason: reason() },
-        Input::Rollback(Rollback::Reset),
+        back(Rollback::Reset),
         word("given", OverrideWord::Skip),
         word(
             "skipped",

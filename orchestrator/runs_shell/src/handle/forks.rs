@@ -21,6 +21,8 @@ pub struct Fork {
     pub keep: KeepSteps,
     /// Its plan, if it is another one.
     pub edited: Option<EditedPlan>,
+    /// True if it may repeat effects of the other run.
+    pub allow_repeat_effects: bool,
     /// What it is made from; `None` for what the other one is made from. No run waits for it in any case.
     pub spec: Option<Spec>,
     /// What its caller may repeat, and gets the same run for.
@@ -56,7 +58,8 @@ impl RunsHandle {
     /// Makes a run that goes on where another one was. It is durable when this answers.
     ///
     /// # Errors
-    /// [`CallError`]; [`CallError::Refused`] with `UNKNOWN_STEP`.
+    /// [`CallError`]; [`CallError::Refused`] with `UNKNOWN_STEP`, `NO_CHECKPOINT`, `KEPT_STEP_CHANGED`,
+    /// `RUN_DISCARDED` or `EFFECTS_WOULD_REPEAT`.
     pub async fn fork(&self, fork: Fork) -> Result<Created, CallError> {
         let from = fork.from;
         match self.fork_of(fork.clone(), None).await? {
@@ -88,6 +91,7 @@ impl RunsHandle {
                 spec,
                 keep: fork.keep.as_keep(),
                 edited: fork.edited,
+                allow_repeat_effects: fork.allow_repeat_effects,
             };
             let request = fork.request;
             match host.fork(escapement_runs_host::Fork { run, request }, now) {

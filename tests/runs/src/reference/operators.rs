@@ -2,8 +2,8 @@
 
 use super::misreading::Misreading;
 use super::plan::Kind;
-use super::run::{Refusal, Run, Step, UnitState};
-use super::words::{Command, End, Reason, Scope, Shown, StepState, Word};
+use super::run::{Refusal, Run, Step, Unit, UnitState};
+use super::words::{Command, End, Reason, RequestKind, Scope, Shown, StepState, Word};
 
 impl Run {
     /// RUN-8.1.
@@ -31,17 +31,36 @@ impl Run {
             return Err("");
         }
         let set = self.set_back_by(step, scope);
-        let has_effect = |step: &usize| {
-            let is_child = self.plan.steps[*step].kind == Kind::Child;
-            let has_effect = is_child || self.action(*step).is_some_and(|action| action.has_effect);
-            let is_completed = |unit: &super::run::Unit| matches!(unit.state, UnitState::Completed(_));
-            has_effect && self.steps[*step].units.iter().any(is_completed)
-        };
-        if !repeats && set.iter().any(has_effect) && !self.reads(Misreading::RewindRepeatsEffects) {
+        if !repeats && self.would_repeat(&set) && !self.reads(Misreading::RewindRepeatsEffects) {
             return Err("EFFECTS_WOULD_REPEAT");
         }
         self.set_back(&set);
         Ok(())
+    }
+
+    /// RUN-8.4: an effect completed, or nobody knows whether it did.
+    fn would_repeat(&self, set: &[usize]) -> bool {
+        let mut steps = set.iter();
+        steps.any(|step| {
+            let is_child = self.plan.steps[*step].kind == Kind::Child;
+            let action = self.action(*step);
+            let has_effect = is_child || action.as_ref().is_some_and(|action| action.has_effect);
+            let may_be_in_doubt = !is_child && action.as_ref().is_some_and(|action| !action.repeatable);
+            let is_in_doubt = |unit| may_be_in_doubt && self.is_in_doubt(unit);
+            let mut units = self.steps[*step].units.iter();
+            let is_done = |unit: &Unit| matches!(unit.state, UnitState::Completed(_));
+            has_effect && units.any(|unit| is_done(unit) || is_in_doubt(unit))
+        })
+    }
+
+    /// RUN-12.14.
+    fn is_in_doubt(&self, unit: &Unit) -> bool {
+        match unit.state {
+            UnitState::InFlight => !unit.is_checked_now,
+            UnitState::Asking(request) => self.requests[request].kind == RequestKind::Effect,
+            UnitState::Failed(code) => code == "AMBIGUOUS_EFFECT",
+            UnitState::Due | UnitState::BackingOff(_) | UnitState::Completed(_) => false,
+        }
     }
 
     /// Which steps a rewind sets back: behind a barrier all later ones.
@@ -100,7 +119,7 @@ impl Run {
     }
 
     /// RUN-8.5.
-    pub(super) fn roll_back(&mut self, restores: bool) -> Result<(), Refusal> {
+    pub(super) fn roll_back(&mut self, restores: bool, repeats: bool) -> Result<(), Refusal> {
         self.stands_still()?;
         let Some(completed) = self.checkpoint.clone() else {
             return Err("NO_CHECKPOINT");
@@ -110,6 +129,9 @@ impl Run {
         }
         let all = 0..self.steps.len();
         let set: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
+        if !repeats && self.would_repeat(&set) {
+            return Err("EFFECTS_WOULD_REPEAT"); // RUN-8.5
+        }
         self.set_back(&set);
         self.wants_pause = true;
         Ok(())

@@ -268,7 +268,7 @@ impl Run {
                 Ok(())
             }
             Input::Rewind { step, scope, repeats } => self.rewind(*step, *scope, *repeats),
-            Input::Rollback(restores) => self.roll_back(*restores),
+            Input::Rollback { restores, repeats } => self.roll_back(*restores, *repeats),
             Input::Override(step, word) => self.override_step(*step, word),
             Input::Checkpoint(n_bytes) => self.keep_checkpoint(*n_bytes),
             Input::Recovered => {

@@ -280,8 +280,13 @@ pub enum Input {
         /// True if effects may be repeated.
         repeats: bool,
     },
-    /// Back to the checkpoint; true if what had completed then stays.
-    Rollback(bool),
+    /// Back to the checkpoint.
+    Rollback {
+        /// True if what had completed then stays.
+        restores: bool,
+        /// True if effects may be repeated.
+        repeats: bool,
+    },
     /// An operator's word.
     Override(usize, Word),
     /// The caller's data, by its bytes.
