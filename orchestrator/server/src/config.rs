@@ -351,6 +351,7 @@ impl Config {
                 false => RUNS_KEEP_SETTLED_MS_MIN,
             },
             keep_ids_ms: self.keep_ids_ms,
+            held: None,
         }
     }
 
