@@ -1,9 +1,10 @@
 //! Figures and probes: what a scrape tells is what happened, and nothing that it tells is without bound.
 
 use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
+use crate::sinks;
 use crate::world::{LIMIT, World};
 
-use escapement_tests::{Binaries, ScriptedWorker, checkout, tool, wait_for};
+use escapement_tests::{Binaries, Receiver, ScriptedWorker, checkout, tool, wait_for};
 use escapement_wire::v1::ListExecutionsRequest;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
@@ -120,7 +121,12 @@ fn on_the_page() -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_scrape_tells_what_happened() {
-    let world = World::start_with(|settings| settings.flag("--metrics-listen", "127.0.0.1:0")).await;
+    let receiver = Receiver::start(204).await.unwrap();
+    let (world, _sinks) = sinks::world(
+        |sinks| sinks.sink("crm", &receiver.url("/"), ""),
+        |settings| settings.flag("--metrics-listen", "127.0.0.1:0"),
+    )
+    .await;
     let address = address(&world).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     for _ in 0..3 {

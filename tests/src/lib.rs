@@ -65,7 +65,7 @@ pub use {
     model_server::{ModelServer, Turn},
     orchestrator::{Orchestrator, OrchestratorSettings, is_over_tls},
     plan_document::PlanDocument,
-    receiver::{ReceivedRequest, Receiver},
+    receiver::{ReceivedRequest, Receiver, Reply},
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,
     token_issuer::TokenIssuer,

@@ -55,6 +55,9 @@ pub(crate) struct Families {
     pub(crate) auth_failures: Counters,
     pub(crate) reloads: Counters,
     pub(crate) tls_certificate_expiry: Gauge,
+    pub(crate) events: Counters,
+    pub(crate) event_feed_lag: Gauges,
+    pub(crate) event_feed_lag_seconds: Gauges,
     pub(crate) telemetry_dropped: Counters,
     pub(crate) build_info: Gauges,
 }
@@ -145,6 +148,13 @@ impl Families {
                 &mut registry,
                 &catalogue::TLS_CERTIFICATE_EXPIRY,
                 Gauge::default(),
+            ),
+            events: registered(&mut registry, &catalogue::EVENTS, Counters::default()),
+            event_feed_lag: registered(&mut registry, &catalogue::EVENT_FEED_LAG, Gauges::default()),
+            event_feed_lag_seconds: registered(
+                &mut registry,
+                &catalogue::EVENT_FEED_LAG_SECONDS,
+                Gauges::default(),
             ),
             telemetry_dropped: registered(&mut registry, &catalogue::TELEMETRY_DROPPED, Counters::default()),
             build_info: registered(&mut registry, &catalogue::BUILD_INFO, Gauges::default()),
