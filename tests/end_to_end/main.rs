@@ -46,6 +46,7 @@ mod runs;
 mod scaling;
 mod signals;
 mod simulating;
+mod sinks;
 mod sizes;
 mod starting;
 mod tls;

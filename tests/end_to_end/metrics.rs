@@ -4,9 +4,10 @@ mod above_zero;
 mod readiness;
 
 use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
+use crate::sinks;
 use crate::world::{LIMIT, World};
 use escapement_tests::http::get;
-use escapement_tests::{Binaries, Prometheus, ScriptedWorker, checkout, piped, tool, wait_for};
+use escapement_tests::{Binaries, Prometheus, Receiver, ScriptedWorker, checkout, piped, tool, wait_for};
 use escapement_wire::v1::ListExecutionsRequest;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
@@ -94,7 +95,12 @@ pub(crate) fn on_the_page() -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_scrape_tells_what_happened() {
-    let world = World::start_with(|settings| settings.flag("--metrics-listen", "127.0.0.1:0")).await;
+    let receiver = Receiver::start(204).await.unwrap();
+    let (world, _sinks) = sinks::world(
+        |sinks| sinks.sink("crm", &receiver.url("/"), ""),
+        |settings| settings.flag("--metrics-listen", "127.0.0.1:0"),
+    )
+    .await;
     let address = address(&world).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     for _ in 0..3 {

@@ -159,7 +159,10 @@ async fn s60_a_run_that_has_ended_is_rolled_back_by_another_one_that_waits() {
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
     world.ended(&run_id).await;
     let ended = world.get(&run_id).await;
-    let back = json!({ "run_id": run_id, "mode": "restore", "request_id": "once" });
+    let unasked = json!({ "run_id": run_id, "mode": "restore", "request_id": "once" });
+    let refusal = world.refusal("RunService/RollbackRun", unasked.clone()).await;
+    assert_eq!(refusal.is(), (Code::FailedPrecondition, "EFFECTS_WOULD_REPEAT"));
+    let back = with(unasked, json!({ "allow_repeat_effects": true }));
     let answer = world.call("RunService/RollbackRun", back.clone()).await;
     assert_eq!(answer["checkpoint"]["data"], json!({ "at": "q" }));
     let fork = text(&answer["run"]["run_id"]);
@@ -183,7 +186,7 @@ async fn s60_a_run_that_has_ended_is_rolled_back_by_another_one_that_waits() {
     assert_eq!(world.ended(&fork).await["state"], "completed");
     assert_eq!(world.called(&fork), ["b"]);
 
-    let reset = json!({ "run_id": run_id, "mode": "reset" });
+    let reset = json!({ "run_id": run_id, "mode": "reset", "allow_repeat_effects": true });
     let answer = world.call("RunService/RollbackRun", reset).await;
     assert_eq!(answer["run"]["completed_steps"], 0);
     let stale = json!({ "run_id": run_id, "mode": "reset", "etag": "1" });

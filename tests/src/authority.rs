@@ -1,6 +1,7 @@
 //! A certificate authority of a test's own, and what it signs. Serves nobody.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rcgen::{
@@ -8,6 +9,10 @@ use rcgen::{
     DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
     date_time_ymd,
 };
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
 
 use crate::Fault;
 
@@ -98,6 +103,21 @@ impl Authority {
 }
 
 impl Issued {
+    /// What shakes hands as a server that shows it, and asks for no certificate.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Fault> {
+        let chain = CertificateDer::pem_slice_iter(self.cert.as_bytes()).collect::<Result<_, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+
     /// Writes both to `NAME.pem` and `NAME.key` in a directory, each in one step.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ pub use {
     piped::piped,
     plan_document::PlanDocument,
     prometheus::Prometheus,
-    receiver::{ReceivedRequest, Receiver},
+    receiver::{ReceivedRequest, Receiver, Reply},
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,
     token_issuer::TokenIssuer,

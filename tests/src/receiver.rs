@@ -1,10 +1,9 @@
 //! A webhook receiver on loopback that remembers what it got. Judges nothing.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -14,7 +13,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
 
+use crate::authority::Issued;
 use crate::{Fault, wait_for};
 
 /// One request as it arrived.
@@ -28,12 +29,32 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The whole body.
     pub body: Bytes,
+    /// When it was complete.
+    pub at: Instant,
+    /// The status that it was answered with; `None` if it got no answer.
+    pub status: Option<u16>,
 }
+
+/// What a receiver does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Answers with this status.
+    Status(u16),
+    /// The same, with `retry-after` in seconds.
+    RetryAfter(u16, u64),
+    /// Keeps the connection open, and says nothing.
+    Silence,
+    /// Closes the connection.
+    Close,
+}
+
+type Script = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 
 /// A running receiver. Stops on drop.
 #[derive(Debug)]
 pub struct Receiver {
     address: SocketAddr,
+    origin: String,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
     accepting: AbortHandle,
 }
@@ -44,12 +65,39 @@ impl Receiver {
     /// # Errors
     /// The operating system's.
     pub async fn start(status: u16) -> Result<Self, Fault> {
+        Self::start_with(move |_| Reply::Status(status)).await
+    }
+
+    /// The same, and does with each request what the function says.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn start_with(
+        script: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Result<Self, Fault> {
+        Self::start_as(None, Arc::new(script)).await
+    }
+
+    /// Answers every request with the given HTTP status, over TLS, as `localhost` with this certificate.
+    ///
+    /// # Errors
+    /// The operating system's, or the certificate is none.
+    pub async fn start_encrypted(issued: &Issued, status: u16) -> Result<Self, Fault> {
+        Self::start_as(Some(issued.acceptor()?), Arc::new(move |_| Reply::Status(status))).await
+    }
+
+    async fn start_as(tls: Option<TlsAcceptor>, script: Arc<Script>) -> Result<Self, Fault> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
+        let origin = match tls {
+            Some(_) => format!("https://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        };
         let received = Arc::new(Mutex::new(Vec::new()));
-        let accepting = tokio::spawn(accept(listener, status, Arc::clone(&received))).abort_handle();
+        let accepting = tokio::spawn(accept(listener, tls, script, Arc::clone(&received))).abort_handle();
         Ok(Self {
             address,
+            origin,
             received,
             accepting,
         })
@@ -62,7 +110,7 @@ impl Receiver {
 
     /// A URL of it; the path begins with a slash.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}{path}", self.origin)
     }
 
     /// All requests so far, in the order in which their bodies were complete.
@@ -96,25 +144,38 @@ impl Drop for Receiver {
     }
 }
 
-async fn accept(listener: TcpListener, status: u16, received: Arc<Mutex<Vec<ReceivedRequest>>>) {
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    script: Arc<Script>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     while let Ok((stream, _)) = listener.accept().await {
-        let received = Arc::clone(&received);
-        let service = service_fn(move |request| answer(request, status, Arc::clone(&received)));
-        // A caller that breaks off is not the receiver's fault.
+        let (received, script) = (Arc::clone(&received), Arc::clone(&script));
+        let service = service_fn(move |request| answer(request, Arc::clone(&script), Arc::clone(&received)));
+        let tls = tls.clone();
         tokio::spawn(async move {
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let http = hyper::server::conn::http1::Builder::new();
+            // A caller that breaks off is not the receiver's fault.
+            match tls {
+                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        drop(http.serve_connection(TokioIo::new(stream), service).await);
+                    }
+                }
+            }
         });
     }
 }
 
 async fn answer(
     request: Request<Incoming>,
-    status: u16,
+    script: Arc<Script>,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> Result<Response<Full<Bytes>>, Fault> {
     let (head, body) = request.into_parts();
+    let mut reply = Reply::Close;
     if let Ok(body) = body.collect().await {
         let headers = head.headers.iter().map(|(name, value)| {
             (
@@ -122,7 +183,7 @@ async fn answer(
                 String::from_utf8_lossy(value.as_bytes()).into_owned(),
             )
         });
-        let request = ReceivedRequest {
+        let mut request = ReceivedRequest {
             method: head.method.to_string(),
             path: head
                 .uri
@@ -130,15 +191,30 @@ async fn answer(
                 .map_or_else(String::new, ToString::to_string),
             headers: headers.collect(),
             body: body.to_bytes(),
+            at: Instant::now(),
+            status: None,
+        };
+        reply = script(&request);
+        request.status = match reply {
+            Reply::Status(status) | Reply::RetryAfter(status, _) => Some(status),
+            Reply::Silence | Reply::Close => None,
         };
         received
             .lock()
             .expect("nobody panics while holding it")
             .push(request);
     }
-    let mut response = Response::new(Full::new(Bytes::new()));
-    *response.status_mut() = hyper::StatusCode::from_u16(status).expect("the test gives an HTTP status");
-    Ok(response)
+    let response = match reply {
+        Reply::Status(status) => Response::builder().status(status),
+        Reply::RetryAfter(status, seconds) => {
+            Response::builder().status(status).header("retry-after", seconds)
+        }
+        Reply::Silence => std::future::pending().await,
+        Reply::Close => return Err("the test wants it closed".into()),
+    };
+    Ok(response
+        .body(Full::default())
+        .expect("the test gives an HTTP status"))
 }
 
 #[cfg(test)]

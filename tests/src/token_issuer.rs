@@ -11,9 +11,6 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData, SigningKey};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
@@ -53,14 +50,7 @@ impl TokenIssuer {
     /// # Errors
     /// As [`TokenIssuer::start`], or the certificate is none.
     pub async fn start_encrypted(kid: &str, own: &Issued) -> Result<Self, Fault> {
-        let chain = CertificateDer::pem_slice_iter(own.cert.as_bytes()).collect::<Result<_, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes())?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
-        Self::start_as(kid, Some(TlsAcceptor::from(Arc::new(config)))).await
+        Self::start_as(kid, Some(own.acceptor()?)).await
     }
 
     async fn start_as(kid: &str, tls: Option<TlsAcceptor>) -> Result<Self, Fault> {

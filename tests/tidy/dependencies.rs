@@ -9,7 +9,7 @@ use crate::assert_none;
 use crate::metadata::{closure, ours};
 use crate::words::SPEAKS_C;
 
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "escapement-model",
     "escapement-contract",
     "escapement-engine",
@@ -19,6 +19,7 @@ const PURE: [&str; 9] = [
     "escapement-expressions",
     "escapement-runs-insight",
     "escapement-triggers",
+    "escapement-delivery",
 ];
 /// The disk below the store in tests: the only crate with `unsafe`, and below SQLite itself.
 const TEST_DISK: &str = "escapement-test-disk";

@@ -102,13 +102,14 @@ const BANS: [Ban; 26] = [
 ];
 
 /// The crates that decide: they never wait, read no clock, draw no random number and log nothing.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "orchestrator/contract/src",
     "orchestrator/engine/src",
     "orchestrator/simulator/src",
     "orchestrator/run/src",
     "orchestrator/runs/src",
     "orchestrator/triggers/src",
+    "orchestrator/delivery/src",
 ];
 /// Where conditions are waited for with a limit, so that nothing else has to sleep:
 /// the harness, and the worker's own tests, which cannot depend on it.

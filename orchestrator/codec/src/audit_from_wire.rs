@@ -1,8 +1,8 @@
-//! Entries of a record, from the wire back to what the contract knows, so that they can be hashed and explained.
+//! Entries of a record, and results, from the wire back to what the contract knows, so that they can be hashed and explained.
 //! Refuses what the contract cannot have said; compares nothing.
 
 use escapement_contract::{
-    AuditEntry, AuditKind, CAUSE_DEPTH_MAX, Evidence, ExecutionError, NotCompleted, RuleSet,
+    AuditEntry, AuditKind, CAUSE_DEPTH_MAX, Evidence, ExecutionError, NotCompleted, PlanResult, RuleSet,
     SettlementAction, Status,
 };
 use escapement_model::{Severity, StepId};
@@ -151,6 +151,37 @@ pub fn status(status: WireStatus) -> Result<Status, Meaningless> {
         WireStatus::Failure => Ok(Status::Failure),
         WireStatus::Unspecified => Err("the status is unknown"),
     }
+}
+
+/// A result.
+///
+/// # Errors
+/// [`Meaningless`] if a field has no meaning.
+pub fn result(wire: v1::PlanResult) -> Result<PlanResult, Meaningless> {
+    let status = self::status(wire.status())?;
+    let count = |count: i32| u32::try_from(count).map_err(|_| "the number of steps is negative");
+    let v1::PlanResult {
+        plan_id,
+        execution_id,
+        status: _,
+        completed_at,
+        duration_ms,
+        steps_executed,
+        steps_total,
+        result_payload,
+        error,
+    } = wire;
+    Ok(PlanResult {
+        plan_id: plan_id.parse().map_err(|_| "the plan has no id")?,
+        execution_id: execution_id.parse().map_err(|_| "the execution has no id")?,
+        status,
+        completed_at,
+        duration_ms,
+        steps_executed: count(steps_executed)?,
+        steps_total: count(steps_total)?,
+        result_payload: result_payload.unwrap_or_default(),
+        error: error.map(self::error).transpose()?,
+    })
 }
 
 /// An error with its causes.

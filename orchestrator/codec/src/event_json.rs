@@ -78,14 +78,15 @@ impl Ending {
     }
 }
 
-/// Where every event says that it comes from. It is the same after a restart, since receivers drop repeats by source and id.
-const SOURCE: &str = "/escapement";
+/// Where events say that they come from, unless the operator says otherwise.
+pub const SOURCE: &str = "/escapement";
 
-/// The attributes of the terminal event; `data` is left out.
-pub fn event_attributes(ending: &Ending, namespace: &Namespace) -> v1::CloudEvent {
+/// The attributes of the terminal event; `data` is left out. `source` is the same after a restart, since receivers drop repeats by
+/// source and id.
+pub fn event_attributes(ending: &Ending, namespace: &Namespace, source: &str) -> v1::CloudEvent {
     v1::CloudEvent {
         id: ending.execution_id.to_string(),
-        source: SOURCE.to_owned(),
+        source: source.to_owned(),
         //
         specversion: "1.0".to_owned(),
         r#type: ending.status.event_type().to_owned(),

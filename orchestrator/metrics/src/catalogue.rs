@@ -157,6 +157,10 @@ const SIGNAL: Label = Label {
     name: "signal",
     values_max: 3,
 };
+const SINK: Label = Label {
+    name: "sink",
+    values_max: 8,
+};
 const VERSION: Label = Label {
     name: "version",
     values_max: 1,
@@ -242,6 +246,13 @@ catalogue! {
         "Looks at files that had changed: replaced, or refused, which leaves in force what was.";
     TLS_CERTIFICATE_EXPIRY = "escapement_tls_certificate_expiry_timestamp_seconds", Gauge, [],
         "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
+    EVENTS = "escapement_events_total", Counter, [SINK, OUTCOME],
+        "Events of sinks that get them at least once: delivered; tries that were refused; given_up after too many; endings dropped before \
+         the sink had their events.";
+    EVENT_FEED_LAG = "escapement_event_feed_lag", Gauge, [SINK],
+        "Settled executions that the sink has not come to.";
+    EVENT_FEED_LAG_SECONDS = "escapement_event_feed_lag_seconds", Gauge, [SINK],
+        "Seconds since the settlement of the event that the sink gets next; 0 if there is none.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
         "Executions that were to be exported as traces and were not.";
     READY = "escapement_ready", Gauge, [],

@@ -19,6 +19,7 @@ pub(crate) struct Inner {
     pub(crate) families: Families,
     pub(crate) actions: Names,
     pub(crate) namespaces: Names,
+    pub(crate) sinks: Names,
     pub(crate) is_ready: AtomicBool,
 }
 
@@ -35,6 +36,7 @@ impl Metrics {
             families,
             actions: Names::new(actions_max),
             namespaces: Names::new(NAMESPACES_MAX),
+            sinks: Names::new(SINKS_MAX),
             is_ready: AtomicBool::new(false),
         }))
     }
@@ -136,3 +138,5 @@ impl Metrics {
 
 /// Namespaces that have labels of their own.
 const NAMESPACES_MAX: usize = 64;
+/// Sinks that have labels of their own: as many as a file has.
+const SINKS_MAX: usize = 8;

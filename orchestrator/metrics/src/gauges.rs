@@ -1,9 +1,10 @@
 //! What stands now: asked for at each scrape, and shown once.
 
-use crate::catalogue::{self, Entry};
+use crate::catalogue::{self, Entry, Value};
 use crate::families::{Gauges, signed};
 use crate::figures::Metrics;
 use escapement_engine::{ActionView, SessionState, WorkerView};
+use escapement_sinks::SinkFigures;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -24,6 +25,8 @@ pub struct Look {
     pub lanes: Vec<(&'static str, usize)>,
     /// Executions that were to be exported as traces and were not, since the start.
     pub traces_dropped: u64,
+    /// Sinks that get events at least once.
+    pub sinks: Vec<SinkFigures>,
     /// When the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
     pub certificate_end_seconds: Option<u64>,
 }
@@ -71,8 +74,35 @@ impl Metrics {
         let dropped = families.telemetry_dropped.get_or_create(&dropped);
         // One scrape at a time comes here.
         dropped.inc_by(look.traces_dropped.saturating_sub(dropped.get()));
+        self.show_sinks(&look.sinks);
         self.show_workers(&look.workers);
         self.show_actions(&look.actions);
+    }
+
+    fn show_sinks(&self, sinks: &[SinkFigures]) {
+        let families = &self.0.families;
+        families.event_feed_lag.clear();
+        families.event_feed_lag_seconds.clear();
+        for sink in sinks {
+            let name = self.0.sinks.label(&sink.name);
+            for (outcome, count) in [
+                ("delivered", sink.delivered),
+                ("refused", sink.refused),
+                ("given_up", sink.given_up),
+                ("dropped", sink.dropped),
+            ] {
+                let labels = [Value::from(name.to_string()), outcome.into()];
+                let counter = families.events.get_or_create(&catalogue::EVENTS.with(labels));
+                // One scrape at a time comes here.
+                counter.inc_by(count.saturating_sub(counter.get()));
+            }
+            let labels = catalogue::EVENT_FEED_LAG.with([Arc::clone(&name)]);
+            let lag = families.event_feed_lag.get_or_create(&labels);
+            lag.set(signed(sink.lag_events));
+            let labels = catalogue::EVENT_FEED_LAG_SECONDS.with([name]);
+            let lag = families.event_feed_lag_seconds.get_or_create(&labels);
+            lag.set(signed(sink.lag_ms / 1_000));
+        }
     }
 
     fn show_workers(&self, workers: &[WorkerView]) {

@@ -44,7 +44,7 @@ pub(crate) fn begin_at_zero(families: &Families) {
             drop(counters.get_or_create(&entry.with([*value])));
         }
     }
-    for what in ["certificates", "policy"] {
+    for what in ["certificates", "policy", "sinks"] {
         for outcome in ["replaced", "refused"] {
             drop(
                 families

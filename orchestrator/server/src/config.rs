@@ -16,6 +16,7 @@ use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
 use escapement_process::settings::{Given, Logging};
+use escapement_sinks::EventFlags;
 use escapement_store::Removal;
 use escapement_traces::TraceFlags;
 use hyper::Uri;
@@ -221,9 +222,9 @@ pub struct Config {
     #[command(flatten)]
     pub contract: ContractFlags,
 
-    /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
-    #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
-    pub event_webhook: Option<Uri>,
+    /// Where events go.
+    #[command(flatten)]
+    pub events: EventFlags,
 
     /// File to append one line of JSON to for every execution that fails, best effort. It can be rotated by renaming:
     /// the next line goes to a new file of this name, without a signal.
@@ -351,6 +352,7 @@ impl Config {
                 false => RUNS_KEEP_SETTLED_MS_MIN,
             },
             keep_ids_ms: self.keep_ids_ms,
+            held: None,
         }
     }
 
@@ -396,17 +398,6 @@ impl Config {
 fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse()
         .map_err(|_| "give IP:PORT, such as 127.0.0.1:7402; names are not looked up")
-}
-
-fn parse_webhook(text: &str) -> Result<Uri, String> {
-    let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err("must begin with http://; https is not supported, put a proxy in between".to_owned());
-    }
-    match uri.host() {
-        Some(host) if !host.is_empty() => Ok(uri),
-        _ => Err("names no host".to_owned()),
-    }
 }
 
 fn parse_action(text: &str) -> Result<String, String> {

@@ -57,6 +57,9 @@ fn values_out_of_range_are_refused() {
         &["--event-webhook", "https://example.com/"],
         &["--event-webhook", "http://"],
         &["--event-webhook", "example.com"],
+        &["--event-source", ""],
+        &["--event-source", "/our orchestrator"],
+        &["--feed-patience-ms", "-1"],
         &["--lease-ms", "999"],
         &["--keep-settled-ms", "999"],
         &["--keep-settled-count", "0"],
@@ -256,6 +259,36 @@ fn a_policy_is_checked_without_serving() {
         stderr.contains("--access-policy /nowhere/policy: No such file"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_file_of_sinks_is_checked_without_serving() {
+    let file = std::env::temp_dir().join(format!("escapement-sinks-{}.toml", std::process::id()));
+    let secret = file.with_extension("secret");
+    let path = file.to_str().unwrap();
+    let checked = |more: &str| {
+        let sink = "[[sink]]\nname = \"crm\"\nkind = \"webhook\"\nurl = \"http://127.0.0.1:1/\"\n";
+        let text = format!(
+            "version = 1\n{sink}secret_file = \"{}\"\n{more}\n",
+            secret.display()
+        );
+        std::fs::write(&file, text).unwrap();
+        let output = start(&["check-config", "--events", path], &[]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let no_secret = checked("");
+    std::fs::write(&secret, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
+    let (right, wrong) = (checked(""), checked("nane = \"x\""));
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(&secret).unwrap();
+    assert_eq!(right, (Some(0), String::new()));
+    for ((code, stderr), said) in [
+        (no_secret, ".secret: No such file"),
+        (wrong, "line 7: unknown field `nane`"),
+    ] {
+        assert_eq!(code, Some(64), "{stderr}");
+        assert!(stderr.contains("--events") && stderr.contains(said), "{stderr}");
+    }
 }
 
 #[test]

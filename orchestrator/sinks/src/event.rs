@@ -22,10 +22,10 @@ pub struct TerminalEvent {
 }
 
 impl TerminalEvent {
-    /// The event of a result. The result goes with it unless it has more than 1 MiB.
+    /// The event of a result, from that source. The result goes with it unless it has more than 1 MiB.
     //
-    pub fn of(result: &PlanResult, namespace: Namespace) -> Self {
-        let attributes = event_json::event_attributes(&Ending::of(result), &namespace);
+    pub fn of(result: &PlanResult, namespace: Namespace, source: &str) -> Self {
+        let attributes = event_json::event_attributes(&Ending::of(result), &namespace, source);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
         Self {

@@ -1,14 +1,14 @@
 //! Every event in the order of settling, read from the store, for readers that must not miss one. Remembers how far one reader is.
 
 use crate::event::by_reference;
-use crate::limits::{EVENT_DATA_BYTES_MAX, FEED_HEARTBEAT, FEED_PAGE};
+use crate::limits::{EVENT_DATA_BYTES_MAX, FEED_HEARTBEAT, FEED_PAGE, READ_WAIT_MS_MAX};
 use crate::subscription::Subscribers;
 use crate::turns::{Delivery, Turn, Wanted, stream};
 use bytes::Bytes;
 use escapement_codec::event_json::{self, Ending};
 use escapement_codec::stored;
 use escapement_contract::Status as PlanStatus;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, InvalidId};
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
 use escapement_transport::CallClass;
 use escapement_transport::refusal::plain;
@@ -16,6 +16,7 @@ use escapement_transport::response_budget::{ResponseBudget, ResponsePermit, Take
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -41,6 +42,29 @@ pub struct ReadFrom {
     pub wait: Option<Duration>,
 }
 
+impl ReadFrom {
+    /// What a request says.
+    ///
+    /// # Errors
+    /// The field that cannot be kept, and why.
+    pub fn of(request: &v1::ReadEventsRequest) -> Result<Self, (&'static str, String)> {
+        let after = u64::try_from(request.after_sequence);
+        let after = after.map_err(|_| ("after_sequence", "must not be negative".to_owned()))?;
+        let id = Some(request.after_id.as_str()).filter(|id| !id.is_empty());
+        let after_id = id.map(str::parse).transpose();
+        let after_id = after_id.map_err(|error: InvalidId| ("after_id", error.to_string()))?;
+        let wait = request.wait_ms.map(|wait_ms| match u64::try_from(wait_ms) {
+            Ok(wait_ms) if wait_ms <= READ_WAIT_MS_MAX => Ok(Duration::from_millis(wait_ms)),
+            _ => Err(("wait_ms", format!("must be 0 to {READ_WAIT_MS_MAX}"))),
+        });
+        Ok(Self {
+            after,
+            after_id,
+            wait: wait.transpose()?,
+        })
+    }
+}
+
 impl Subscribers {
     /// The events behind a place, for a reader.
     pub fn read<S: FeedSource>(
@@ -56,6 +80,7 @@ impl Subscribers {
             wanted,
             delivery,
             settlements: self.settlements.clone(),
+            event_source: Arc::clone(&self.source),
             told: from.after,
             quiet_since: Instant::now(),
             heartbeat_at: Instant::now() + FEED_HEARTBEAT,
@@ -73,6 +98,7 @@ struct Feed<S> {
     wanted: Wanted,
     delivery: Delivery,
     settlements: watch::Receiver<u64>,
+    event_source: Arc<str>,
     /// The last place that the reader was told.
     told: u64,
     quiet_since: Instant,
@@ -138,14 +164,14 @@ impl<S: FeedSource> Feed<S> {
     /// Reads the next page; false if there is nothing behind the last one.
     async fn look(&mut self) -> Result<bool, Status> {
         let (from, wanted) = (self.from, self.wanted.clone());
-        let answers = self.delivery.answers.clone();
+        let (answers, source) = (self.delivery.answers.clone(), Arc::clone(&self.event_source));
         let read = move |reader: &dyn Reader| {
             let page = reader.settled(from.after, FEED_PAGE)?;
             let has_id = match from.after_id {
                 Some(id) if from.after > page.removed => stands_at(reader, from.after, id)?,
                 _ => true,
             };
-            Ok((has_id, told(page, from.after, &wanted, &answers)))
+            Ok((has_id, told(page, from.after, &wanted, &answers, &source)))
         };
         let (has_id, page) = self.source.read(read).await?;
         let begins = from.after == 0 && page.removed > 0;
@@ -212,7 +238,7 @@ struct Told {
 
 /// Makes events of the executions, while the reader of the store is held: no more of this is held without room than there are readers.
 /// Without room the events say where their results are.
-fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget) -> Told {
+fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget, source: &str) -> Told {
     let until = page.executions.last().map_or(after, |(place, _)| *place);
     let is_wanted = |(_, execution): &(u64, StoredExecution)| {
         let ending = ending(execution);
@@ -234,7 +260,7 @@ fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget
         .into_iter()
         .map(|(place, execution)| v1::ReadEventsResponse {
             sequence: sequence(place),
-            event: event(execution, room.is_ok()),
+            event: event(execution, source, room.is_ok()),
         });
     Told {
         answers: events.collect(),
@@ -246,8 +272,8 @@ fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget
     }
 }
 
-fn event(execution: StoredExecution, has_room: bool) -> Option<v1::CloudEvent> {
-    let attributes = event_json::event_attributes(&ending(&execution)?, &execution.summary.namespace);
+fn event(execution: StoredExecution, source: &str, has_room: bool) -> Option<v1::CloudEvent> {
+    let attributes = event_json::event_attributes(&ending(&execution)?, &execution.summary.namespace, source);
     let result = execution.result.filter(|_| has_room);
     // What does not decode is told when its execution is asked for.
     Some(
@@ -262,7 +288,7 @@ fn event(execution: StoredExecution, has_room: bool) -> Option<v1::CloudEvent> {
 }
 
 /// What the store says of the end; `None` for a status that this version does not know.
-fn ending(execution: &StoredExecution) -> Option<Ending> {
+pub(crate) fn ending(execution: &StoredExecution) -> Option<Ending> {
     let summary = &execution.summary;
     let status = match summary.status {
         1 => PlanStatus::Success,
@@ -279,7 +305,7 @@ fn ending(execution: &StoredExecution) -> Option<Ending> {
 }
 
 /// True if that execution has that place, or what has it is damaged.
-fn stands_at(reader: &dyn Reader, place: u64, id: ExecutionId) -> Result<bool, StoreFault> {
+pub(crate) fn stands_at(reader: &dyn Reader, place: u64, id: ExecutionId) -> Result<bool, StoreFault> {
     let page = reader.settled(place.saturating_sub(1), 1)?;
     let found = page.executions.first();
     let is_there = found.is_some_and(|(at, execution)| *at == place && execution.summary.execution_id == id);

@@ -1,12 +1,14 @@
-//! Where terminal events and failures go beside the caller: best effort, never waited for.
-//! A sink that is slow or dead loses events, which are counted, and changes nothing else.
+//! Where terminal events and failures go beside the caller: best effort, or at least once from the store; never waited for.
+//! A sink that is slow or dead changes nothing else. Best effort, it loses events, which are counted.
 //!
 //! What waits for a sink is what it is sent, bounded in number and in bytes. It keeps nothing else of an execution in memory.
 
 mod append_file;
+mod deliveries;
 mod error_handler;
 mod event;
 mod feed;
+mod flags;
 pub mod journal_file;
 mod limits;
 mod losses;
@@ -18,10 +20,10 @@ use self::error_handler::ErrorHandler;
 use self::losses::Losses;
 use self::webhook::Webhook;
 use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
+use escapement_codec::event_json::SOURCE;
 use escapement_codec::provenance::Provenance;
 use escapement_contract::{Persisted, PlanResult};
 use escapement_model::Namespace;
-use hyper::Uri;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,9 +31,11 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 pub use self::append_file::AppendFile;
+pub use self::deliveries::{Deliveries, DeliveryFigures, FeedMark, SinkFigures, SinksFile};
 pub use self::error_handler::CannotStart;
 pub use self::event::TerminalEvent;
 pub use self::feed::{FeedSource, ReadFrom};
+pub use self::flags::EventFlags;
 pub use self::subscription::Subscribers;
 pub use self::turns::{Delivery, Wanted};
 
@@ -56,18 +60,20 @@ struct Recent {
 }
 
 impl Sinks {
-    /// Opens the sinks that are given and starts their tasks: the URL that events are POSTed to, and the file that failures are
-    /// appended to. Call it inside of a runtime.
+    /// Opens the sinks that get what they get best effort, and starts their tasks: the URL that events are POSTed to, and the file that
+    /// failures are appended to. Call it inside of a runtime.
     ///
     /// # Errors
     /// [`CannotStart`] if the error handler's file cannot be appended to, or there is no thread for it.
-    pub fn start(webhook: Option<Uri>, error_handler_path: Option<&Path>) -> Result<Self, CannotStart> {
+    pub fn start(flags: &EventFlags, error_handler_path: Option<&Path>) -> Result<Self, CannotStart> {
         let error_handler = error_handler_path.map(ErrorHandler::start).transpose()?;
-        Ok(Self {
-            webhook: webhook.map(Webhook::start),
+        let mut sinks = Self {
+            webhook: flags.event_webhook.clone().map(Webhook::start),
             error_handler,
             ..Self::without_sinks()
-        })
+        };
+        sinks.subscribers.source = flags.event_source.as_str().into();
+        Ok(sinks)
     }
 
     /// The way to subscribers alone.
@@ -77,6 +83,7 @@ impl Sinks {
         let subscribers = Subscribers {
             events,
             settlements: settlements.subscribe(),
+            source: SOURCE.into(),
         };
         Self {
             subscribers,
@@ -109,7 +116,7 @@ impl Sinks {
         if !is_subscribed && self.webhook.is_none() {
             return;
         }
-        let event = Arc::new(TerminalEvent::of(result, namespace()));
+        let event = Arc::new(TerminalEvent::of(result, namespace(), &self.subscribers.source));
         if let Some(webhook) = &self.webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }

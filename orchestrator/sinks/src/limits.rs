@@ -10,6 +10,8 @@ pub(crate) const SUBSCRIBER_QUEUE_MAX: usize = 1_024;
 pub(crate) const SUBSCRIBER_QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Settled executions that a reader of the feed gets with one read of the store.
 pub(crate) const FEED_PAGE: usize = 16;
+/// How long a reader of the feed may ask it to stay open without an event, in milliseconds: a day.
+pub(crate) const READ_WAIT_MS_MAX: u64 = 86_400_000;
 /// How long a reader of the feed hears nothing before a heartbeat comes.
 pub(crate) const FEED_HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that wait for the webhook.

@@ -18,6 +18,8 @@ pub struct Subscribers {
     pub(crate) events: broadcast::Sender<Weak<TerminalEvent>>,
     /// Changes after each settlement.
     pub(crate) settlements: watch::Receiver<u64>,
+    /// Where events say that they come from.
+    pub(crate) source: Arc<str>,
 }
 
 impl Subscribers {

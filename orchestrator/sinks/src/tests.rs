@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::{EVENT_DATA_BYTES_MAX, SINK_CALM, WEBHOOK_QUEUE_BYTES_MAX};
+use escapement_codec::event_json::SOURCE;
 use escapement_contract::Status;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, PlanId};
@@ -73,7 +74,7 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
     let webhook = Webhook::start(url.parse().unwrap());
     let mut waiting = Vec::new();
     for _ in 0..100 {
-        let event = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default());
+        let event = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default(), SOURCE);
         let event = Arc::new(event);
         webhook.take(&event);
         waiting.push(Arc::downgrade(&event));
@@ -92,10 +93,10 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
 //
 #[test]
 fn a_result_that_is_too_large_for_an_event_is_referred_to() {
-    let small = TerminalEvent::of(&result(10), Namespace::default()).to_json();
+    let small = TerminalEvent::of(&result(10), Namespace::default(), SOURCE).to_json();
     assert_eq!(small["datacontenttype"], "application/json");
     assert!(small["data"].is_object() && small.get("dataref").is_none());
-    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Namespace::default());
+    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Namespace::default(), SOURCE);
     assert!(large.bytes() < 1_000, "nothing of the result is held");
     let wire = large.to_wire();
     let dataref = format!(

@@ -150,6 +150,10 @@ pub const STORIES: &[(&str, Story)] = &[
         removal::the_number_spares_young_executions,
     ),
     (
+        "what a reader has not come to is held for a while",
+        removal::what_a_reader_has_not_come_to_is_held_for_a_while,
+    ),
+    (
         "ids of removed executions stay used",
         removal::ids_of_removed_executions_stay_used,
     ),

@@ -17,12 +17,31 @@ pub struct Removal {
     pub spare_younger_ms: u64,
     /// The ids of removed executions are refused as used for so many milliseconds after the removal.
     pub keep_ids_ms: Option<u64>,
+    /// Executions that are kept in any case, since readers have not come to them.
+    pub held: Option<Held>,
+}
+
+/// Executions that settled behind a place, and not long ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The place in the order of settling that all readers have come to.
+    pub behind: u64,
+    /// They are held for so many milliseconds after they settled.
+    pub for_ms: u64,
 }
 
 impl Removal {
     /// True if nothing is ever removed.
     pub fn keeps_everything(&self) -> bool {
-        *self == Self::default()
+        self.keep_settled_ms.is_none() && self.keep_settled_count.is_none() && self.keep_ids_ms.is_none()
+    }
+
+    /// True for an execution that is not removed now. One without a place is read by nobody.
+    pub(crate) fn holds(&self, place: Option<u64>, settled_at: Option<i64>, now_unix_ms: i64) -> bool {
+        let (Some(held), Some(place)) = (self.held, place) else {
+            return false;
+        };
+        place > held.behind && settled_at >= Some(earlier(now_unix_ms, held.for_ms))
     }
 
     /// What settled before this moment is removed for its age.

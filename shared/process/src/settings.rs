@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 71] = [
+const VARIABLES: [&str; 74] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -225,7 +225,10 @@ const VARIABLES: [&str; 71] = [
     "DECLARE_ACTIONS",
     "DRAIN_GRACE_MS",
     "ERROR_HANDLER_PATH",
+    "EVENTS",
+    "EVENT_SOURCE",
     "EVENT_WEBHOOK",
+    "FEED_PATIENCE_MS",
     "HEARTBEAT_INTERVAL_MS",
     "KEEP_IDS_MS",
     "KEEP_OPERATOR_ACTIONS_MS",

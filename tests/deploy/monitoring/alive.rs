@@ -5,11 +5,13 @@ use super::watched::{Watched, with_matchers};
 use crate::stage::{LIMIT, metrics_address};
 use escapement_tests::plans::{StepWords, echo, fail, plan, request, step};
 use escapement_tests::prometheus::{Prometheus, encoded};
-use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, Worker, WorkerSettings};
+use escapement_tests::{
+    Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Worker, WorkerSettings,
+};
 use escapement_tests::{checkout, tool, wait_for};
 use escapement_wire::v1::SubmitPlanRequest;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,6 +51,19 @@ async fn load(orchestrator: Orchestrator, ends: Arc<AtomicBool>) -> Orchestrator
     orchestrator
 }
 
+/// A file with one sink.
+fn sinks(directory: &Path, receiver: &Receiver) -> PathBuf {
+    let (file, secret) = (directory.join("sinks.toml"), directory.join("sink.secret"));
+    std::fs::write(&secret, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+    let text = format!(
+        "version = 1\n[[sink]]\nname = \"crm\"\nkind = \"webhook\"\nurl = \"{}\"\nsecret_file = \"{}\"\n",
+        receiver.url("/"),
+        secret.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
 /// What waits: a worker that can do one thing at a time has more to do, and an action has no worker.
 async fn let_something_wait(orchestrator: &Orchestrator, directory: &Path) -> Worker {
     let settings = WorkerSettings::new(&orchestrator.url(), "slow", directory, directory);
@@ -77,7 +92,9 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
         return;
     };
     let directory = PrivateDirectory::new("monitoring").unwrap();
+    let receiver = Receiver::start(204).await.unwrap();
     let settings = OrchestratorSettings::new(directory.path())
+        .flag("--events", sinks(directory.path(), &receiver).display())
         .flag("--metrics-listen", "127.0.0.1:0")
         .flag("--log-format", "json")
         .flag("--drain-grace-ms", 0)

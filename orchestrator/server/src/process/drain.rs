@@ -17,7 +17,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
 
-/// What blocking reads get to end with the runtime.
+/// What blocking reads get to end with the runtime, and sinks before it.
 pub(crate) const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that serves and must come down.

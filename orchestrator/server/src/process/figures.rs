@@ -7,6 +7,7 @@ use crate::process::security::Security;
 use escapement_engine::Input;
 use escapement_metrics::{Figures, Look, Source};
 use escapement_process::files;
+use escapement_sinks::{Deliveries, DeliveryFigures};
 use escapement_traces::Traces;
 use escapement_transport::tls::TlsServer;
 use std::path::PathBuf;
@@ -31,35 +32,34 @@ pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
 ///
 /// # Errors
 /// If there is no thread.
-pub(super) fn serve(figures: Option<Figures>, now: Now) -> std::io::Result<()> {
+pub(super) fn serve(
+    figures: Option<Figures>,
+    engine: &EngineHandle,
+    config: &Config,
+    traces: Option<Traces>,
+    security: &Security,
+    deliveries: &Deliveries,
+) -> std::io::Result<()> {
+    let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
+    let now = Now {
+        engine: engine.clone(),
+        files,
+        traces,
+        tls: security.tls.clone(),
+        sinks: deliveries.figures(),
+    };
     figures.map_or(Ok(()), |figures| figures.serve(now))
 }
 
 /// What stands now.
 #[derive(Debug)]
-pub(super) struct Now {
+struct Now {
     engine: EngineHandle,
     /// Database and log of the store.
     files: [PathBuf; 2],
     traces: Option<Traces>,
     tls: Option<watch::Receiver<Arc<TlsServer>>>,
-}
-
-impl Now {
-    pub(super) fn new(
-        engine: EngineHandle,
-        config: &Config,
-        traces: Option<Traces>,
-        security: &Security,
-    ) -> Self {
-        let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
-        Self {
-            engine,
-            files,
-            traces,
-            tls: security.tls.clone(),
-        }
-    }
+    sinks: DeliveryFigures,
 }
 
 impl Source for Now {
@@ -76,6 +76,7 @@ impl Source for Now {
                 traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
                 certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
                 store_file_bytes: self.files.each_ref().map(size),
+                sinks: self.sinks.look(),
             })
         })
     }

@@ -2,7 +2,7 @@
 
 use super::drain;
 use super::drain::Serving;
-use super::figures::{self, Now};
+use super::figures;
 use super::runs::{self, Runs};
 use super::security::{self, Entrance, Security};
 use super::stores::{close_acts, open_store, start_scrub};
@@ -30,7 +30,7 @@ use escapement_process::telemetry::InitError;
 use escapement_process::{files, service};
 use escapement_runs_api::webhooks;
 use escapement_runs_shell::RunsHandle;
-use escapement_sinks::{CannotStart, Sinks};
+use escapement_sinks::{CannotStart, Deliveries, Sinks};
 use escapement_store::{Embedded, Reader, Store};
 use escapement_traces::Flush;
 use escapement_transport::CallerThreads;
@@ -43,6 +43,8 @@ use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
+use tokio::task;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 /// Serves until a signal asks for the end.
@@ -52,18 +54,17 @@ use tracing::{info, warn};
 pub fn run(config: &Config) -> Result<(), Failure> {
     start_logging(config)?;
     let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
-    let clock = Clock::start();
-    let mut store = open_store(config)?;
+    let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
     let recovered = unsettled(config, reader.as_ref())?;
-    let runtimes = Runtimes::start()?;
+    let mut runtimes = Runtimes::start()?;
     let listener = runtimes.edge.block_on(listen(config.listen))?;
     let figures = figures::listen(config)?;
     let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
     let identity = Identity::draw()?;
-    let sinks = start_sinks(config, &runtimes.edge)?;
+    let (sinks, deliveries) = start_sinks(config, &security, &runtimes.edge)?;
     let events = sinks.subscribers();
     let engine_config = config.engine(identity.boot_id, identity.token_key);
     let greeting = greeting(config, &engine_config);
@@ -81,7 +82,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref())?;
-    let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms());
+    let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms(), deliveries.mark());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let (traces, flush) = security::start_traces(config)?.unzip();
     let counted = (metrics.clone(), traces.clone());
@@ -98,7 +99,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    figures::serve(figures, Now::new(engine.clone(), config, traces, &security)).map_err(no_thread)?;
+    figures::serve(figures, &engine, config, traces, &security, &deliveries).map_err(no_thread)?;
+    runtimes.deliver(deliveries, &readers, &closing_rx);
     let mut edge = Edge::new(
         engine,
         readers,
@@ -265,10 +267,10 @@ fn stop_signal(reloads: Option<Looks>) -> Pin<Box<dyn Future<Output = ()> + Send
 }
 
 /// Call it inside of the edge's runtime.
-fn start_sinks(config: &Config, edge: &Runtime) -> Result<Sinks, Failure> {
+fn start_sinks(config: &Config, security: &Security, edge: &Runtime) -> Result<(Sinks, Deliveries), Failure> {
     let _entered = edge.enter();
     let error_handler = config.error_handler_path.as_deref();
-    Sinks::start(config.event_webhook.clone(), error_handler).map_err(|fault| match fault {
+    let sinks = Sinks::start(&config.events, error_handler).map_err(|fault| match fault {
         CannotStart::Append { path, source } => Failure::Append {
             setting: "--error-handler-path",
             path,
@@ -278,7 +280,10 @@ fn start_sinks(config: &Config, edge: &Runtime) -> Result<Sinks, Failure> {
             what: "thread for the error handler",
             source,
         },
-    })
+    })?;
+    let (file, events) = (security.sinks.clone(), sinks.subscribers());
+    let deliveries = Deliveries::open(file, &config.store_path, &config.events, &events);
+    Ok((sinks, deliveries))
 }
 
 /// The runtimes of the process.
@@ -286,6 +291,8 @@ struct Runtimes {
     edge: Runtime,
     callers: Runtime,
     large: Runtime,
+    /// What serves sinks, which save how far they are before all else ends.
+    delivering: Option<task::JoinHandle<()>>,
 }
 
 impl Runtimes {
@@ -294,6 +301,7 @@ impl Runtimes {
             edge: start_runtime("edge")?,
             callers: start_runtime("callers")?,
             large: start_runtime("large")?,
+            delivering: None,
         })
     }
 
@@ -304,7 +312,16 @@ impl Runtimes {
         }
     }
 
+    fn deliver(&mut self, deliveries: Deliveries, readers: &Readers, closing: &watch::Receiver<bool>) {
+        let serving = deliveries.serve(readers.clone(), closing.clone());
+        self.delivering = Some(self.callers.spawn(serving));
+    }
+
     fn shut_down(self) {
+        if let Some(delivering) = self.delivering {
+            let ended = async { timeout(drain::RUNTIME_END_TIMEOUT, delivering).await };
+            let _not_in_time = self.edge.block_on(ended);
+        }
         for runtime in [self.edge, self.callers, self.large] {
             runtime.shutdown_timeout(drain::RUNTIME_END_TIMEOUT);
         }

@@ -7,8 +7,9 @@ use escapement_metrics::Metrics;
 use escapement_model::hex;
 use escapement_operators::Operators;
 use escapement_process::say;
+use escapement_sinks::SinksFile;
 use escapement_traces::{CannotStart, Flush, Traces};
-use escapement_transport::reload::{Cause, Looked, Looks, Reload, Report};
+use escapement_transport::reload::{Cause, Looked, Looks, Reload, Reloadable, Report};
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
 use serde_json::json;
@@ -59,6 +60,8 @@ pub(crate) struct Security {
     pub(crate) tls: Option<watch::Receiver<Arc<TlsServer>>>,
     /// Everybody may do everything where there is no policy.
     pub(crate) rules: AccessRules,
+    /// Those that get events at least once.
+    pub(crate) sinks: Option<watch::Receiver<Arc<SinksFile>>>,
     /// Of the issuers that the policy knows.
     keys: Option<Keys>,
     sources: Vec<Box<dyn Reload>>,
@@ -114,9 +117,17 @@ impl Security {
             keys = Some(policy.keys());
             sources.push(Box::new(policy));
         }
+        let sinks = config.events.events.as_deref().map(SinksFile::reloadable);
+        let sinks = sinks.transpose().map_err(|problem| Failure::Configuration {
+            setting: config.given.naming_variable("--events"),
+            problem,
+        })?;
+        let current = sinks.as_ref().map(Reloadable::current);
+        sources.extend(sinks.map(|sinks| Box::new(sinks) as Box<dyn Reload>));
         Ok(Self {
             tls,
             rules,
+            sinks: current,
             keys,
             sources,
             interval: config.security.reload_interval(),

@@ -10,7 +10,8 @@ use crate::limits::{
     REMOVAL_STEP_MIN,
 };
 use escapement_contract::Moment;
-use escapement_store::{Removal, Removed, Store, StoreFault};
+use escapement_sinks::FeedMark;
+use escapement_store::{Held, Removal, Removed, Store, StoreFault};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
@@ -18,6 +19,8 @@ use tracing::{debug, warn};
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     policy: Removal,
+    /// What sinks have had.
+    feed: FeedMark,
     clock: Clock,
     start: Moment,
     /// When a step is due if no write waits.
@@ -33,7 +36,7 @@ impl Maintenance {
     /// Its first step is due at once. `newest_ms` is what [`Embedded::newest_ms`](escapement_store::Embedded::newest_ms)
     /// says: a machine that begins in a wrong year, or that was in one, must not remove everything, so all but a day of
     /// the time since then is no age.
-    pub(crate) fn new(mut policy: Removal, clock: Clock, newest_ms: Option<i64>) -> Self {
+    pub(crate) fn new(mut policy: Removal, clock: Clock, newest_ms: Option<i64>, feed: FeedMark) -> Self {
         let now = Instant::now();
         let start = clock.now();
         let ahead_ms = newest_ms.map_or(0, |newest_ms| start.unix_ms.saturating_sub(newest_ms));
@@ -58,6 +61,7 @@ impl Maintenance {
         }
         Self {
             policy,
+            feed,
             clock,
             start,
             idle_at: now,
@@ -92,6 +96,10 @@ impl Maintenance {
     /// Where the store cannot be trusted any more.
     pub(crate) fn step(&mut self, store: &mut impl Store) -> Result<(), StoreFault> {
         let begun = Instant::now();
+        self.policy.held = self.feed.held().map(|held| Held {
+            for_ms: held.for_ms.saturating_add(self.longer_ms),
+            ..held
+        });
         let stepped = store.remove_settled(&self.policy, self.unix_ms());
         let now = Instant::now();
         self.schedule(now, now - begun, stepped.as_ref().ok());

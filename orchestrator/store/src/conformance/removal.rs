@@ -6,8 +6,8 @@ use std::thread;
 use super::restarts::RaiseAtEnd;
 use super::{Make, ReopenableStore, Sample, commit, reader, stored};
 use crate::{
-    Conflict, Counts, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Reader, Removal, Removed, RemovedExecution,
-    StoredState, Write,
+    Conflict, Counts, Held, ListFilter, Outcome, REMOVED_PER_STEP_MAX, Reader, Removal, Removed,
+    RemovedExecution, StoredState, Write,
 };
 
 /// Removes by number alone.
@@ -77,6 +77,7 @@ pub(super) fn what_lives_is_never_removed(make: Make<'_>) {
         keep_settled_count: Some(0),
         spare_younger_ms: 0,
         keep_ids_ms: None,
+        held: None,
     };
     let removed = remove_all(&mut *subject, &everything, i64::MAX);
     assert_eq!((removed.n_executions, removed.n_ids), (2, 0));
@@ -195,6 +196,39 @@ pub(super) fn the_number_spares_young_executions(make: Make<'_>) {
         [8, 9],
         "the newest ones are kept"
     );
+}
+
+pub(super) fn what_a_reader_has_not_come_to_is_held_for_a_while(make: Make<'_>) {
+    for policy in [newest(2), younger_than(500)] {
+        let mut subject = make();
+        let samples = settled(&mut *subject, 720..730);
+        let held = |behind| Removal {
+            held: Some(Held {
+                behind,
+                for_ms: 1_000,
+            }),
+            ..policy
+        };
+        // Old enough for the policy, each of them; the first five are older than what is held.
+        let now = samples[5].settled_at() + 1_000;
+        assert_eq!(remove_all(&mut *subject, &held(3), now).n_executions, 5);
+        assert_eq!(present(&mut *subject, &samples), [5, 6, 7, 8, 9]);
+        assert_eq!(remove_all(&mut *subject, &held(7), now).n_executions, 2);
+        assert_eq!(present(&mut *subject, &samples), [7, 8, 9]);
+        let page = reader(&mut *subject)
+            .settled(7, 10)
+            .expect("the store is healthy");
+        let places: Vec<u64> = page.executions.iter().map(|(place, _)| *place).collect();
+        assert_eq!((page.removed, places), (7, vec![8, 9, 10]));
+        // Nobody waits for it for ever.
+        let late = samples[9].settled_at() + 1_001;
+        let n_kept = usize::try_from(policy.keep_settled_count.unwrap_or(0)).expect("it is small");
+        assert_eq!(
+            remove_all(&mut *subject, &held(7), late).n_executions,
+            3 - n_kept as u64
+        );
+        assert_eq!(present(&mut *subject, &samples).len(), n_kept);
+    }
 }
 
 pub(super) fn settled_executions_are_removed_by_number(make: Make<'_>) {

@@ -170,7 +170,14 @@ pub(super) fn remove_executions(
         if n_excess == 0 || !walk.are_all_placed || walk.is_index_passed {
             return Ok(0);
         }
-        by_place::remove_first_settled(connection, tally, walk, (n_excess, spared_from), now_unix_ms)
+        by_place::remove_first_settled(
+            connection,
+            tally,
+            walk,
+            (n_excess, spared_from),
+            policy,
+            now_unix_ms,
+        )
     };
     let n_executions = by_place(tally, walk)?;
     if n_executions > 0 {
@@ -185,7 +192,8 @@ pub(super) fn remove_executions(
         walk.end(false);
         return Ok(Removed::default());
     }
-    let mut chosen = choose(connection, walk, (n_unplaced, spared_from), before)?;
+    let is_held = |place: &Place| policy.holds(place.settlement, place.settled_at, now_unix_ms);
+    let mut chosen = choose(connection, walk, (n_unplaced, spared_from), before, is_held)?;
     let n_chosen = chosen.items.len();
     let first = chosen.items.first().map_or(0, |summary| summary.number);
     let applied = apply(connection, tally, &mut chosen.items, |tally, summary| {
@@ -264,6 +272,7 @@ fn choose(
     walk: &mut Walk,
     (mut n_excess, spared_from): (u64, Option<i64>),
     before: Option<i64>,
+    is_held: impl Fn(&Place) -> bool,
 ) -> Result<Chosen<StoredSummary>, StoreFault> {
     let sql = "SELECT number, state, settled_at, accepted_at, settlement FROM execution NOT INDEXED WHERE number > ?1 \
                ORDER BY number LIMIT ?2";
@@ -302,7 +311,8 @@ fn choose(
         let is_excess = place.settlement.is_none()
             && n_excess > 0
             && (spared_from.is_none() || is_before(place.settled_at, spared_from));
-        let is_due = place.is_settled && (is_excess || is_before(place.settled_at, before));
+        let is_due =
+            place.is_settled && (is_excess || is_before(place.settled_at, before)) && !is_held(&place);
         if is_due {
             match verified(connection, place.number) {
                 Ok((summary, bytes)) => {

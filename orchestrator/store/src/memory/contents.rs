@@ -249,16 +249,22 @@ impl Contents {
         let spared_from = policy.spared_from(now_unix_ms);
         let settled_at = |number: &u64| self.executions[number].execution.summary.settled_at;
         let is_before = |number: &u64, before: Option<i64>| settled_at(number) < before;
+        let is_held = |number: &u64| {
+            let place = Some(self.executions[number].settlement).filter(|place| *place > 0);
+            policy.holds(place, settled_at(number), now_unix_ms)
+        };
         let first_settled = self.settled.values().copied();
         let excess: Vec<u64> = first_settled
             .take(n_excess.min(REMOVED_PER_STEP_MAX))
             .take_while(|number| spared_from.is_none() || is_before(number, spared_from))
+            .take_while(|number| !is_held(number))
             .collect();
         if !excess.is_empty() {
             return excess;
         }
         let settled = self.executions.keys().copied();
-        let due = settled.filter(|number| settled_at(number).is_some() && is_before(number, before));
+        let due = settled
+            .filter(|number| settled_at(number).is_some() && is_before(number, before) && !is_held(number));
         due.take(REMOVED_PER_STEP_MAX).collect()
     }
 

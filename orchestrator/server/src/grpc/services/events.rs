@@ -9,7 +9,6 @@ use escapement_store::{Reader, StoreFault};
 use escapement_transport::ConnectionAbort;
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_server::EventService;
-use std::time::Duration;
 use tonic::{Extensions, Request, Response, Status};
 
 /// The service.
@@ -61,25 +60,8 @@ impl EventService for Events {
             Caller::of(request.extensions()),
         );
         let request = request.into_inner();
-        let invalid = |field, message: String| Rejection::InvalidField { field, message };
-        let after = u64::try_from(request.after_sequence);
-        let after = after.map_err(|_| invalid("after_sequence", "must not be negative".to_owned()))?;
-        let after_id = match request.after_id.as_str() {
-            "" => None,
-            id => Some(
-                id.parse()
-                    .map_err(|error: escapement_model::InvalidId| invalid("after_id", error.to_string()))?,
-            ),
-        };
-        let wait_ms = request.wait_ms.map(|wait_ms| match u64::try_from(wait_ms) {
-            Ok(wait_ms) if wait_ms <= READ_WAIT_MS_MAX => Ok(Duration::from_millis(wait_ms)),
-            _ => Err(invalid("wait_ms", format!("must be 0 to {READ_WAIT_MS_MAX}"))),
-        });
-        let from = ReadFrom {
-            after,
-            after_id,
-            wait: wait_ms.transpose()?,
-        };
+        let from = ReadFrom::of(&request);
+        let from = from.map_err(|(field, message)| Rejection::InvalidField { field, message })?;
         let wanted = wanted(&caller, request.types, &request.namespace)?;
         let source = self.edge.readers.clone();
         let events = self.edge.events.read(source, from, wanted, delivery);
@@ -107,6 +89,3 @@ impl FeedSource for Readers {
         Ok(Readers::read(self, ReadClass::Feed, read).await?)
     }
 }
-
-/// A day.
-const READ_WAIT_MS_MAX: u64 = 86_400_000;

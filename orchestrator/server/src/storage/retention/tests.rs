@@ -9,7 +9,7 @@ fn keeping(count: u64) -> Maintenance {
         keep_settled_count: Some(count),
         ..Removal::default()
     };
-    Maintenance::new(policy, Clock::start(), None)
+    Maintenance::new(policy, Clock::start(), None, FeedMark::default())
 }
 
 fn settled(n_executions: u64) -> Memory {
@@ -23,7 +23,7 @@ fn settled(n_executions: u64) -> Memory {
 
 #[test]
 fn where_everything_is_kept_the_writer_is_never_disturbed() {
-    let maintenance = Maintenance::new(Removal::default(), Clock::start(), None);
+    let maintenance = Maintenance::new(Removal::default(), Clock::start(), None, FeedMark::default());
     let late = Instant::now() + Duration::from_secs(1_000_000);
     assert_eq!(maintenance.patience(late), None);
     assert!(!maintenance.is_due(late, false) && !maintenance.is_due(late, true));
@@ -91,12 +91,12 @@ fn a_machine_that_begins_in_a_wrong_year_removes_nothing_early() {
     let mut store = settled(5);
     // The samples are years older than the clock of this machine.
     let newest_ms = Sample::new(4).settled_at();
-    Maintenance::new(policy, Clock::start(), Some(newest_ms))
+    Maintenance::new(policy, Clock::start(), Some(newest_ms), FeedMark::default())
         .step(&mut store)
         .unwrap();
     assert_eq!(store.reader().unwrap().counts().unwrap().settled, 5);
     // With nothing to compare with the clock counts.
-    Maintenance::new(policy, Clock::start(), None)
+    Maintenance::new(policy, Clock::start(), None, FeedMark::default())
         .step(&mut store)
         .unwrap();
     assert_eq!(store.reader().unwrap().counts().unwrap().removed, 5);

@@ -37,7 +37,12 @@ impl Store for Scripted {
 }
 
 fn keeping_everything() -> Maintenance {
-    Maintenance::new(Removal::default(), crate::clock::Clock::start(), None)
+    Maintenance::new(
+        Removal::default(),
+        crate::clock::Clock::start(),
+        None,
+        Default::default(),
+    )
 }
 
 fn scribe() -> Scribe {

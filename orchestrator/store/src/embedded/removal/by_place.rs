@@ -11,7 +11,7 @@ use crate::database::values::number_of;
 use crate::embedded::columns::{PART_INDEX, settlement_column};
 use crate::embedded::tally::Tally;
 use crate::removal::REMOVED_PER_STEP_MAX;
-use crate::{StoreFault, StoredState, StoredSummary};
+use crate::{Removal, StoreFault, StoredState, StoredSummary};
 
 /// How many it removed. Damage is passed in the next step.
 pub(super) fn remove_first_settled(
@@ -19,9 +19,14 @@ pub(super) fn remove_first_settled(
     tally: &mut Tally,
     walk: &mut Walk,
     (n_excess, spared_from): (u64, Option<i64>),
+    policy: &Removal,
     now_unix_ms: i64,
 ) -> Result<u64, StoreFault> {
-    let mut chosen = choose(connection, walk, n_excess, spared_from)?;
+    let is_kept = |place, settled_at| {
+        spared_from.is_some_and(|from| settled_at >= from)
+            || policy.holds(Some(place), Some(settled_at), now_unix_ms)
+    };
+    let mut chosen = choose(connection, walk, n_excess, is_kept)?;
     let first = chosen.first().map(|(place, _)| *place);
     let applied = apply(connection, tally, &mut chosen, |tally, (place, summary)| {
         tally.n_settled -= 1;
@@ -42,12 +47,12 @@ pub(super) fn remove_first_settled(
     }
 }
 
-/// The first ones behind what is damaged, with their places; none behind one that is spared.
+/// The first ones behind what is damaged, with their places; none behind one that is kept, by its place and its time of settling.
 fn choose(
     connection: &Connection,
     walk: &mut Walk,
     n_excess: u64,
-    spared_from: Option<i64>,
+    is_kept: impl Fn(u64, i64) -> bool,
 ) -> Result<Vec<(u64, StoredSummary)>, StoreFault> {
     // A page of the index that is damaged must not keep what is old enough: the next step looks for that.
     walk.is_index_passed = true;
@@ -69,7 +74,7 @@ fn choose(
             _ => Err(damaged(number)),
         });
         match found {
-            Ok((_, settled_at, _)) if spared_from.is_some_and(|from| settled_at >= from) => break,
+            Ok((_, settled_at, _)) if is_kept(place, settled_at) => break,
             Ok((summary, _, bytes)) => {
                 n_bytes += bytes;
                 chosen.push((place, summary));

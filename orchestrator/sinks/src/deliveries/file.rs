@@ -1,0 +1,283 @@
+//! The file of sinks: TOML, read as a whole or not at all, with the secrets that it names.
+
+use crate::turns::Wanted;
+use escapement_credentials::ClientTls;
+use escapement_delivery::Limits;
+use escapement_model::Namespace;
+use escapement_transport::reload::{Contents, Reloadable};
+use escapement_triggers::Secret;
+use hyper::Uri;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The sinks of a file. The default has none.
+#[derive(Debug, Default)]
+pub struct SinksFile {
+    sinks: Vec<Sink>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink {
+    pub(crate) name: String,
+    pub(crate) uri: Uri,
+    pub(crate) tls: ClientTls,
+    /// One or two; all sign.
+    pub(crate) secrets: Vec<Secret>,
+    pub(crate) wanted: Wanted,
+    pub(crate) begin: Begin,
+    /// For one try, from the connection to the answer.
+    pub(crate) timeout: Duration,
+    pub(crate) limits: Limits,
+    /// Bytes of a result, as it is stored, that goes with its event.
+    pub(crate) data_bytes_max: usize,
+}
+
+/// Where a sink begins that has had nothing yet.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Begin {
+    /// With the oldest event that is kept.
+    #[default]
+    Oldest,
+    /// With the next event.
+    Newest,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    #[serde(default)]
+    sink: Vec<WrittenSink>,
+}
+
+/// A sink as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSink {
+    name: String,
+    kind: String,
+    url: String,
+    secret_file: PathBuf,
+    ca_file: Option<PathBuf>,
+    #[serde(default)]
+    allow_plaintext: bool,
+    #[serde(default)]
+    types: Vec<String>,
+    namespaces: Option<Vec<String>>,
+    #[serde(default)]
+    begin: Begin,
+    timeout_ms: Option<u64>,
+    pause_max_ms: Option<u64>,
+    give_up_after_ms: Option<u64>,
+    data_bytes_max: Option<u64>,
+}
+
+impl SinksFile {
+    /// Reads the file, and the secrets that it names, now and whenever they change.
+    ///
+    /// # Errors
+    /// The text names the file and what is wrong.
+    pub fn reloadable(path: &Path) -> Result<Reloadable<Self>, String> {
+        let owned = path.to_owned();
+        let follow = {
+            let path = owned.clone();
+            move |contents: &Contents| secret_files(contents.of(&path))
+        };
+        let parse = move |contents: &Contents| {
+            let read = |file: &Path| contents.of(file);
+            Self::parse(contents.of(&owned), &read)
+                .map_err(|problem| format!("{} is refused: {problem}", owned.display()))
+        };
+        Reloadable::load_following("sinks", vec![path.to_owned()], follow, parse)
+    }
+
+    pub(crate) fn sinks(&self) -> &[Sink] {
+        &self.sinks
+    }
+
+    /// `read` gives what a file of secrets holds.
+    pub(super) fn parse<'c>(text: &[u8], read: &impl Fn(&Path) -> &'c [u8]) -> Result<Self, String> {
+        let written = written(text)?;
+        if written.version != 1 {
+            return Err(format!("version is {}, and must be 1", written.version));
+        }
+        if written.sink.len() > SINKS_MAX {
+            return Err(format!(
+                "it has {} sinks, and may have {SINKS_MAX}",
+                written.sink.len()
+            ));
+        }
+        let mut names = BTreeSet::new();
+        let sinks = written.sink.into_iter().enumerate().map(|(index, written)| {
+            let path = format!("sink[{index}]");
+            if !names.insert(written.name.clone()) {
+                return Err(format!("{path}.name {:?} is that of another sink", written.name));
+            }
+            sink(written, read).map_err(|problem| format!("{path}.{problem}"))
+        });
+        let sinks = sinks.collect::<Result<_, _>>()?;
+        Ok(Self { sinks })
+    }
+}
+
+/// Names the sinks.
+impl fmt::Display for SinksFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.sinks.iter().map(|sink| sink.name.as_str()).collect();
+        match names.as_slice() {
+            [] => f.write_str("no sinks"),
+            names => write!(f, "sinks {}", names.join(", ")),
+        }
+    }
+}
+
+fn written(text: &[u8]) -> Result<Written, String> {
+    let text = std::str::from_utf8(text).map_err(|error| format!("it is no text: {error}"))?;
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.get(..at).unwrap_or(text).matches('\n').count() + 1;
+        format!("line {line}: {}", error.message())
+    })
+}
+
+/// The secrets that the file names; none if it cannot be read, which is said elsewhere.
+fn secret_files(text: &[u8]) -> Vec<PathBuf> {
+    let written = written(text).map(|written| written.sink);
+    let sinks = written.unwrap_or_default().into_iter();
+    sinks.map(|sink| sink.secret_file).collect()
+}
+
+/// The problem begins with the key.
+fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<Sink, String> {
+    if Namespace::parse(&written.name).is_none() {
+        return Err("name must be 1 to 63 of a to z, 0 to 9 and -, with - inside only".to_owned());
+    }
+    if written.kind != "webhook" {
+        return Err(format!("kind {:?} is not known; webhook is", written.kind));
+    }
+    let uri = uri(&written.url, written.allow_plaintext).map_err(|problem| format!("url {problem}"))?;
+    let tls = written
+        .ca_file
+        .iter()
+        .fold(ClientTls::new(), |tls, file| tls.ca_file(file));
+    if uri.scheme_str() == Some("https") {
+        tls.handshakes().map_err(|problem| format!("ca_file {problem}"))?;
+    }
+    let secrets = secrets(read(&written.secret_file));
+    let secrets =
+        secrets.map_err(|problem| format!("secret_file {} {problem}", written.secret_file.display()))?;
+    let wanted = wanted(written.types, written.namespaces)?;
+    let limits = Limits {
+        pause_max_ms: within(
+            written.pause_max_ms,
+            "pause_max_ms",
+            100..=PAUSE_MS_MAX,
+            PAUSE_MS_MAX,
+        )?,
+        give_up_after_ms: within(
+            written.give_up_after_ms,
+            "give_up_after_ms",
+            1_000..=YEAR_MS,
+            3 * DAY_MS,
+        )?,
+    };
+    let timeout_ms = within(written.timeout_ms, "timeout_ms", 100..=120_000, 15_000)?;
+    let data_bytes_max = within(
+        written.data_bytes_max,
+        "data_bytes_max",
+        0..=DATA_BYTES_MAX,
+        256 << 10,
+    )?;
+    Ok(Sink {
+        name: written.name,
+        uri,
+        tls,
+        secrets,
+        wanted,
+        begin: written.begin,
+        timeout: Duration::from_millis(timeout_ms),
+        limits,
+        data_bytes_max: usize::try_from(data_bytes_max).expect("the range says so"),
+    })
+}
+
+fn uri(text: &str, allow_plaintext: bool) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|error| format!("is no URL: {error}"))?;
+    let host = uri.host().unwrap_or_default();
+    if host.is_empty() {
+        return Err("names no host".to_owned());
+    }
+    if uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        return Err("must not hold a user or a password".to_owned());
+    }
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if is_loopback || allow_plaintext => Ok(uri),
+        Some("http") => Err(
+            "is not encrypted and leads to another machine; give https://, or allow_plaintext = true if the network itself is trusted"
+                .to_owned(),
+        ),
+        _ => Err("must begin with https:// or http://".to_owned()),
+    }
+}
+
+/// One or two lines. A problem tells nothing of them.
+fn secrets(text: &[u8]) -> Result<Vec<Secret>, &'static str> {
+    let text = std::str::from_utf8(text).map_err(|_| "holds no text")?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let secrets: Option<Vec<Secret>> = lines.map(Secret::read).collect();
+    let secrets = secrets.filter(|secrets| (1..=SECRETS_MAX).contains(&secrets.len()));
+    secrets.ok_or("must hold one or two lines of whsec_ and 24 to 64 bytes in base64")
+}
+
+fn wanted(types: Vec<String>, namespaces: Option<Vec<String>>) -> Result<Wanted, String> {
+    let parsed = |names: Vec<String>| {
+        let parsed = names.iter().map(|name| {
+            Namespace::parse(name)
+                .ok_or_else(|| format!("namespaces holds {name:?}, which no namespace is called"))
+        });
+        parsed.collect::<Result<Vec<_>, _>>()
+    };
+    let namespaces = namespaces.map(parsed).transpose()?;
+    Wanted::new(types, namespaces).map_err(|problem| format!("types {problem}"))
+}
+
+fn within(
+    given: Option<u64>,
+    key: &str,
+    bounds: std::ops::RangeInclusive<u64>,
+    default: u64,
+) -> Result<u64, String> {
+    let given = given.unwrap_or(default);
+    if bounds.contains(&given) {
+        return Ok(given);
+    }
+    let (min, max) = bounds.into_inner();
+    Err(format!("{key} must be a whole number from {min} to {max}"))
+}
+
+/// Sinks of one file.
+pub(crate) const SINKS_MAX: usize = 8;
+/// So that one takes the place of the other without a gap.
+const SECRETS_MAX: usize = 2;
+/// 4 h.
+const PAUSE_MS_MAX: u64 = 14_400_000;
+const DAY_MS: u64 = 86_400_000;
+const YEAR_MS: u64 = 365 * DAY_MS;
+/// As much as any event has.
+const DATA_BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::{Begin, SinksFile};
+use escapement_contract::Status;
+use escapement_model::Namespace;
+use std::path::Path;
+
+const SECRET: &[u8] = b"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
+
+fn read(sinks: &str, secret: &'static [u8]) -> Result<SinksFile, String> {
+    let text = format!("version = 1\n{sinks}");
+    SinksFile::parse(text.as_bytes(), &|_: &Path| secret)
+}
+
+/// A sink of which one line is replaced, or that has one line more.
+fn with(line: &str) -> String {
+    let lines = [
+        "name = \"crm\"",
+        "kind = \"webhook\"",
+        "url = \"http://127.0.0.1:1/events\"",
+        "secret_file = \"/secrets/crm\"",
+    ];
+    let key = line.split(' ').next().unwrap();
+    let others = lines.into_iter().filter(|other| !other.starts_with(key));
+    let lines: Vec<&str> = others.chain([line]).collect();
+    format!("[[sink]]\n{}\n", lines.join("\n"))
+}
+
+#[test]
+fn a_sink_has_defaults_and_everything_can_be_set() {
+    let file = read(&with("begin = \"oldest\""), SECRET).unwrap();
+    assert_eq!(file.to_string(), "sinks crm");
+    let sink = &file.sinks()[0];
+    assert_eq!((sink.timeout.as_millis(), sink.data_bytes_max), (15_000, 262_144));
+    assert_eq!(
+        (sink.limits.pause_max_ms, sink.limits.give_up_after_ms),
+        (14_400_000, 259_200_000)
+    );
+    let default = Namespace::default();
+    assert!(sink.wanted.has(Status::Success.event_type(), &default));
+
+    let all = "types = [\"plan_execution_failure\"]\nnamespaces = [\"billing\"]\nbegin = \"newest\"\ntimeout_ms = 1000\n\
+               pause_max_ms = 100\ngive_up_after_ms = 1000\ndata_bytes_max = 0\nallow_plaintext = true\n\
+               url = \"http://10.0.0.1/\"";
+    let text = with("url = \"http://10.0.0.1/\"").replace("url = \"http://10.0.0.1/\"", all);
+    let two_secrets = [SECRET, SECRET].concat().leak();
+    let file = read(&text, two_secrets).unwrap();
+    let sink = &file.sinks()[0];
+    assert_eq!((sink.begin, sink.secrets.len()), (Begin::Newest, 2));
+    let billing = Namespace::parse("billing").unwrap();
+    assert!(sink.wanted.has(Status::Failure.event_type(), &billing));
+    assert!(!sink.wanted.has(Status::Failure.event_type(), &default));
+    assert!(!sink.wanted.has(Status::Success.event_type(), &billing));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (line, said) in [
+        ("nane = \"x\"", "unknown field `nane`"),
+        ("name = \"C R M\"", "sink[0].name must be 1 to 63"),
+        ("kind = \"nats\"", "sink[0].kind \"nats\" is not known"),
+        ("url = \"http://10.0.0.1/\"", "sink[0].url is not encrypted"),
+        ("url = \"http://crm.example/\"", "sink[0].url is not encrypted"),
+        (
+            "url = \"https://user:word@crm.example/\"",
+            "sink[0].url must not hold a user",
+        ),
+        (
+            "url = \"ftp://127.0.0.1/\"",
+            "sink[0].url must begin with https://",
+        ),
+        ("url = \"events\"", "sink[0].url must begin"),
+        ("types = [\"ended\"]", "sink[0].types \"ended\" is none of"),
+        ("namespaces = [\"A\"]", "sink[0].namespaces holds \"A\""),
+        ("begin = \"now\"", "line 7: "),
+        (
+            "timeout_ms = 99",
+            "sink[0].timeout_ms must be a whole number from 100 to 120000",
+        ),
+        ("timeout_ms = \"1 s\"", "line 7: "),
+        ("pause_max_ms = 14400001", "sink[0].pause_max_ms must be"),
+        ("give_up_after_ms = 0", "sink[0].give_up_after_ms must be"),
+        ("data_bytes_max = 1048577", "sink[0].data_bytes_max must be"),
+        (
+            "ca_file = \"/nowhere/ca.pem\"\nurl = \"https://crm.example/\"",
+            "ca_file",
+        ),
+    ] {
+        let text = match line.contains("ca_file") {
+            true => with("url = \"\"").replace("url = \"\"", line),
+            false => with(line),
+        };
+        let problem = read(&text, SECRET).unwrap_err();
+        assert!(problem.contains(said), "{line}: {problem}");
+    }
+    let twice = [with("timeout_ms = 100"), with("timeout_ms = 100")].concat();
+    assert!(read(&twice, SECRET).unwrap_err().contains("sink[1].name \"crm\""));
+    let many: String = (0..9).map(|n| with(&format!("name = \"s{n}\""))).collect();
+    assert!(read(&many, SECRET).unwrap_err().contains("may have 8"));
+    let other = SinksFile::parse(b"version = 2", &|_: &Path| SECRET);
+    assert!(other.unwrap_err().contains("version is 2"));
+    assert!(read("sink = [", SECRET).unwrap_err().starts_with("line "));
+}
+
+#[test]
+fn a_secret_that_is_none_is_refused_and_never_told() {
+    for secret in [
+        &b""[..],
+        b"hunter2",
+        b"whsec_aHVudGVyMg==",
+        &[0xff],
+        &SECRET.repeat(3),
+    ] {
+        let secret = secret.to_vec().leak();
+        let problem = read(&with("timeout_ms = 100"), secret).unwrap_err();
+        assert!(problem.contains("sink[0].secret_file /secrets/crm"), "{problem}");
+        assert!(
+            !problem.contains("hunter") && !problem.contains("aHVu"),
+            "{problem}"
+        );
+    }
+    let file = read(&with("timeout_ms = 100"), SECRET).unwrap();
+    assert!(!format!("{file:?}").contains("AAEC"));
+}

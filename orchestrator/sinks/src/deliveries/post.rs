@@ -1,0 +1,144 @@
+//! One POST to one webhook, signed as Standard Webhooks 1.0 have it. Follows no redirect, and shows nothing of an answer but its status.
+
+use super::file::Sink;
+use super::message::Message;
+use bytes::Bytes;
+use escapement_credentials::connect;
+use escapement_delivery::Answer;
+use escapement_triggers::sign;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// The way to one webhook, which keeps its connection.
+#[derive(Debug, Default)]
+pub(crate) struct Poster {
+    connection: Option<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    requests: SendRequest<Full<Bytes>>,
+    /// Ends with the connection.
+    _driving: JoinSet<()>,
+}
+
+/// What came of a POST, with a word for the log.
+pub(crate) type Posted = (Answer, String);
+
+impl Poster {
+    /// Gives a message to the sink at that time, Unix milliseconds.
+    pub(crate) async fn post(&mut self, sink: &Sink, message: &Message, unix_ms: i64) -> Posted {
+        let request = request(sink, message, unix_ms);
+        let failed = |problem| (Answer::Failed { retry_after_ms: None }, problem);
+        match timeout(sink.timeout, self.exchange(sink, request)).await {
+            Ok(Ok(posted)) => posted,
+            Ok(Err(problem)) => failed(problem),
+            Err(_elapsed) => {
+                self.connection = None;
+                failed(format!("no answer within {} ms", sink.timeout.as_millis()))
+            }
+        }
+    }
+
+    async fn exchange(&mut self, sink: &Sink, request: Request<Full<Bytes>>) -> Result<Posted, String> {
+        // A connection that was left open may be closed by now, which shows only when it is used.
+        if let Some(mut kept) = self.connection.take()
+            && kept.requests.ready().await.is_ok()
+            && let Ok(answer) = kept.requests.send_request(request.clone()).await
+        {
+            return Ok(self.answered(kept, answer).await);
+        }
+        let mut connection = Connection::open(sink).await?;
+        let answer = connection.requests.send_request(request).await;
+        let answer = answer.map_err(|error| format!("the connection failed: {error}"))?;
+        Ok(self.answered(connection, answer).await)
+    }
+
+    /// The connection is kept if the rest of the answer is short.
+    async fn answered(&mut self, connection: Connection, answer: Response<Incoming>) -> Posted {
+        let (head, body) = answer.into_parts();
+        if Limited::new(body, ANSWER_BYTES_MAX).collect().await.is_ok() {
+            self.connection = Some(connection);
+        }
+        let asked = head
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
+        let asked: Option<u64> = asked.and_then(|seconds| seconds.trim().parse().ok());
+        let retry_after_ms = asked.map(|seconds| seconds.saturating_mul(1_000));
+        (
+            judged(head.status, retry_after_ms),
+            format!("status {}", head.status.as_u16()),
+        )
+    }
+}
+
+fn judged(status: StatusCode, retry_after_ms: Option<u64>) -> Answer {
+    match status {
+        status if status.is_success() => Answer::Taken,
+        StatusCode::GONE => Answer::Gone,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+            Answer::Failed { retry_after_ms }
+        }
+        status if status.is_server_error() => Answer::Failed { retry_after_ms },
+        _ => Answer::Refused,
+    }
+}
+
+fn request(sink: &Sink, message: &Message, unix_ms: i64) -> Request<Full<Bytes>> {
+    let timestamp = (unix_ms / 1_000).to_string();
+    let sign = |secret| sign(secret, &message.id, &timestamp, &message.body);
+    let signatures: Vec<String> = sink.secrets.iter().map(sign).collect();
+    let path = sink.uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = sink.uri.authority().map_or("", |authority| authority.as_str());
+    Request::post(path)
+        .header(HOST, authority)
+        .header(CONTENT_TYPE, "application/cloudevents+json; charset=UTF-8")
+        .header("webhook-id", &message.id)
+        .header("webhook-timestamp", timestamp)
+        .header("webhook-signature", signatures.join(" "))
+        .body(Full::new(message.body.clone()))
+        .expect("a URL that was parsed and plain ASCII make a request")
+}
+
+impl Connection {
+    async fn open(sink: &Sink) -> Result<Self, String> {
+        let host = sink.uri.host().unwrap_or_default();
+        if sink.uri.scheme_str() == Some("https") {
+            let port = sink.uri.port_u16().unwrap_or(443);
+            return Self::over(connect(&sink.tls, host, port, b"http/1.1").await?).await;
+        }
+        let port = sink.uri.port_u16().unwrap_or(80);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((host, port)).await;
+        Self::over(stream.map_err(|error| error.to_string())?).await
+    }
+
+    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Self, String> {
+        let shaken = handshake(TokioIo::new(stream)).await;
+        let (requests, connection) = shaken.map_err(|error| error.to_string())?;
+        let mut driving = JoinSet::new();
+        driving.spawn(async move {
+            // Who sends a request is told.
+            let _ended = connection.await;
+        });
+        Ok(Self {
+            requests,
+            _driving: driving,
+        })
+    }
+}
+
+/// Bytes of an answer's body that are read so that the connection can be kept: 4 KiB.
+const ANSWER_BYTES_MAX: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests;

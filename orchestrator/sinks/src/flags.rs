@@ -1,0 +1,55 @@
+//! What the operator may set about events. Opens no file.
+
+use clap::Args;
+use escapement_codec::event_json::SOURCE;
+use hyper::Uri;
+use std::path::PathBuf;
+
+/// Where events go, and what they say of themselves. The help takes the texts of the fields.
+#[derive(Args, Clone, Debug)]
+// Its name is that of other groups of flags, too.
+#[group(skip)]
+pub struct EventFlags {
+    /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
+    #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
+    pub event_webhook: Option<Uri>,
+
+    /// File of sinks that get every terminal event at least once, in the order of settling, in TOML. It is read again while the
+    /// orchestrator serves.
+    #[arg(long, env = "ESCAPEMENT_EVENTS", value_name = "FILE")]
+    pub events: Option<PathBuf>,
+
+    /// `source` of all events; 1 to 256 characters without blanks. Receivers drop repeats by source and id, so orchestrators with
+    /// stores of their own have different ones.
+    #[arg(long, env = "ESCAPEMENT_EVENT_SOURCE", value_name = "URI", default_value = SOURCE, value_parser = parse_source)]
+    pub event_source: String,
+
+    /// Milliseconds after its settlement that an execution is not removed while a sink of --events lacks its event; 0 to
+    /// 31536000000 (a year). Behind it the event is lost, which the sink is told.
+    #[arg(long, env = "ESCAPEMENT_FEED_PATIENCE_MS", value_name = "MS", default_value_t = WEEK_MS,
+          value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
+    pub feed_patience_ms: u64,
+}
+
+fn parse_webhook(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err("must begin with http://; https is not supported, put a proxy in between".to_owned());
+    }
+    match uri.host() {
+        Some(host) if !host.is_empty() => Ok(uri),
+        _ => Err("names no host".to_owned()),
+    }
+}
+
+fn parse_source(text: &str) -> Result<String, &'static str> {
+    let is_reference =
+        (1..=SOURCE_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_reference
+        .then(|| text.to_owned())
+        .ok_or("give 1 to 256 ASCII characters without blanks, such as /escapement/eu-1")
+}
+
+const SOURCE_CHARS_MAX: usize = 256;
+const WEEK_MS: u64 = 7 * 86_400_000;
+const YEAR_MS: u64 = 365 * 86_400_000;
