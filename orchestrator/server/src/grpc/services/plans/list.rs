@@ -1,7 +1,7 @@
 //! `ListExecutions`: one page of what the store has, newest first. Reads no execution whole.
 
 use super::Plans;
-use crate::grpc::caller::{Caller, owner_of};
+use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
 use crate::limits::{EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX};
 use crate::status::Rejection;
@@ -30,7 +30,7 @@ impl Plans {
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
         };
         let query = filter.clone();
-        let held = caller.is_held().then(|| caller.clone());
+        let held = caller.principal().is_held().then(|| caller.clone());
         let read = move |reader: &dyn Reader| match &held {
             None => Ok((list(reader, &query, before, page_size + 1)?, None)),
             Some(caller) => found_by(caller, reader, &query, before, page_size + 1),
@@ -54,8 +54,8 @@ impl Plans {
     }
 }
 
-/// As [`list`], of what the caller finds: who handed an execution in stands in its record alone. Looks at so many, and gives the number
-/// of the last one if there may be more behind it.
+/// As [`list`], of what the caller finds: who handed an execution in stands in its record alone. Gives the number of the last one that
+/// was looked at if there may be more behind it.
 fn found_by(
     caller: &Caller,
     reader: &dyn Reader,
@@ -63,24 +63,16 @@ fn found_by(
     before: Option<u64>,
     n_wanted: usize,
 ) -> Result<(Vec<StoredSummary>, Option<u64>), StoreFault> {
-    let looked_at = list(reader, filter, before, LOOKED_AT_MAX)?;
-    let is_last = looked_at.len() < LOOKED_AT_MAX;
-    let last = looked_at.last().map(|summary| summary.number);
-    let mut found = Vec::new();
-    for summary in looked_at {
-        let stored = match reader.execution_or_ending(summary.execution_id) {
-            Err(StoreFault::Corrupt { .. }) => None,
-            stored => stored?,
-        };
-        let owner = stored.as_ref().and_then(owner_of);
-        if caller.finds(&summary.namespace, owner.as_deref()) {
-            found.push(summary);
-        }
-        if found.len() == n_wanted {
-            return Ok((found, None));
-        }
-    }
-    Ok((found, last.filter(|_| !is_last)))
+    let mut looked_at = list(reader, filter, before, LOOKED_AT_MAX)?;
+    let last = looked_at.last().filter(|_| looked_at.len() == LOOKED_AT_MAX);
+    let unread = last.map(|last| last.number);
+    looked_at.retain(|summary| {
+        let stored = reader.execution_or_ending(summary.execution_id).ok().flatten();
+        let owner = stored.as_ref().and_then(stored_execution::owner);
+        caller.principal().sees_of(&summary.namespace, owner.as_deref())
+    });
+    looked_at.truncate(n_wanted);
+    Ok((looked_at, unread))
 }
 
 fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Rejection> {
