@@ -30,10 +30,18 @@ impl Plans {
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
         };
         let query = filter.clone();
-        let held = caller.principal().is_held().then(|| caller.clone());
-        let read = move |reader: &dyn Reader| match &held {
-            None => Ok((list(reader, &query, before, page_size + 1)?, None)),
-            Some(caller) => found_by(caller, reader, &query, before, page_size + 1),
+        let caller = caller.principal().is_held().then(|| caller.clone());
+        let n_wanted = caller.as_ref().map_or(page_size + 1, |_| LOOKED_AT_MAX);
+        let read = move |reader: &dyn Reader| {
+            let mut page = list(reader, &query, before, n_wanted)?;
+            let last = page.last().filter(|_| page.len() == LOOKED_AT_MAX);
+            let unread = last.filter(|_| caller.is_some()).map(|last| last.number);
+            page.retain(|summary| {
+                caller
+                    .as_ref()
+                    .is_none_or(|caller| finds(caller, reader, summary))
+            });
+            Ok((page, unread))
         };
         let (mut summaries, unread) = self.edge.readers.read(ReadClass::List, read).await?;
         let has_more = summaries.len() > page_size;
@@ -54,25 +62,11 @@ impl Plans {
     }
 }
 
-/// As [`list`], of what the caller finds: who handed an execution in stands in its record alone. Gives the number of the last one that
-/// was looked at if there may be more behind it.
-fn found_by(
-    caller: &Caller,
-    reader: &dyn Reader,
-    filter: &ListFilter,
-    before: Option<u64>,
-    n_wanted: usize,
-) -> Result<(Vec<StoredSummary>, Option<u64>), StoreFault> {
-    let mut looked_at = list(reader, filter, before, LOOKED_AT_MAX)?;
-    let last = looked_at.last().filter(|_| looked_at.len() == LOOKED_AT_MAX);
-    let unread = last.map(|last| last.number);
-    looked_at.retain(|summary| {
-        let stored = reader.execution_or_ending(summary.execution_id).ok().flatten();
-        let owner = stored.as_ref().and_then(stored_execution::owner);
-        caller.principal().sees_of(&summary.namespace, owner.as_deref())
-    });
-    looked_at.truncate(n_wanted);
-    Ok((looked_at, unread))
+/// True if the caller finds the execution: who handed it in stands in its record alone.
+fn finds(caller: &Caller, reader: &dyn Reader, summary: &StoredSummary) -> bool {
+    let stored = reader.execution_or_ending(summary.execution_id).ok().flatten();
+    let owner = stored.as_ref().and_then(stored_execution::owner);
+    caller.principal().sees_of(&summary.namespace, owner.as_deref())
 }
 
 fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Rejection> {
@@ -136,4 +130,4 @@ fn list(
 }
 
 /// Executions that are looked at for one page of those whose records say who finds them.
-const LOOKED_AT_MAX: usize = 256;
+const LOOKED_AT_MAX: usize = 64;
