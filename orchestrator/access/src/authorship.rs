@@ -174,6 +174,16 @@ impl Principal {
         }
     }
 
+    /// True if it finds the things of one user or some, and not those of every user of its namespaces.
+    pub fn is_held(&self) -> bool {
+        self.own_users().is_some()
+    }
+
+    /// True if there is nothing that it may not know of.
+    pub fn finds_all(&self) -> bool {
+        self.sees_all() && !self.is_held()
+    }
+
     /// The users besides itself in whose names the policy says that it acts.
     pub fn named_users(&self) -> impl Iterator<Item = &str> {
         self.grants.iter().filter_map(|grant| match &grant.user {

@@ -5,6 +5,12 @@ use escapement_store::{StoredExecution, StoredState, StoredSummary};
 use escapement_wire::v1;
 use escapement_wire::v1::execution::State;
 
+/// Who handed in what the store has, or the outermost one above it; `None` if that was not proved, or cannot be read.
+pub fn owner(stored: &StoredExecution) -> Option<String> {
+    let provenance = stored::accepted_provenance(&stored.record).ok()?;
+    Some(provenance.accepted_by?.name)
+}
+
 /// An execution as the store holds it, with its result and the progress that follows from it.
 ///
 /// # Errors

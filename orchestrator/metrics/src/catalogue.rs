@@ -239,7 +239,7 @@ catalogue! {
     HANDSHAKE = "escapement_handshake_seconds", Histogram, [],
         "TLS handshakes that succeeded.";
     HANDSHAKE_FAILURES = "escapement_handshake_failures_total", Counter, [REASON],
-        "Connections that did not come to HTTP/2: tls_on_plaintext, plaintext_on_tls, too_slow, too_many, handshake, no_alpn.";
+        "Connections that did not come to HTTP/2: tls_on_plaintext, plaintext_on_tls, too_slow, too_many, handshake, no_alpn, no_http2.";
     AUTH_FAILURES = "escapement_auth_failures_total", Counter, [REASON],
         "Calls with credentials that are missing, invalid or expired, by the reason of the refusal.";
     RELOADS = "escapement_reloads_total", Counter, [WHAT, OUTCOME],

@@ -22,6 +22,7 @@ pub(crate) fn begin_at_zero(families: &Families) {
                 "too_many",
                 "handshake",
                 "no_alpn",
+                "no_http2",
             ],
         ),
         (

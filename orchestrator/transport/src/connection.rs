@@ -9,18 +9,19 @@ use crate::call_slots::CallPermit;
 use crate::connection_abort::ConnectionAbort;
 use crate::credentials_end::CredentialsEnd;
 use crate::fair_stream::FairStream;
-use crate::guarded::Guarded;
+use crate::guarded::{Beginning, Guarded};
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
     KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
+use crate::newcomers::Place;
 use crate::peer::Peer;
 use crate::refusal::{Refusal, of_denial};
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tally::{Carrier, FollowedCall, Tally};
-use crate::tls::Lease;
+use crate::tls::{Failed, Lease};
 use bytes::Bytes;
 use escapement_access::{Denial, PrincipalKind};
 use http_body::{Frame, SizeHint};
@@ -32,7 +33,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -61,8 +62,7 @@ struct Shared {
     /// Rises with every request, so that a look from time to time sees whether there were any.
     requests: AtomicUsize,
     abort: ConnectionAbort,
-    /// True once the peer has said that it speaks HTTP/2.
-    has_begun: Arc<AtomicBool>,
+    beginning: Arc<Beginning>,
 }
 
 /// A connection that was let in, before it speaks HTTP/2.
@@ -75,9 +75,12 @@ pub(crate) struct Accepted<S> {
     pub(crate) lease: Option<Lease>,
     /// When it must have said that it speaks HTTP/2.
     pub(crate) deadline: Instant,
+    /// Until it has said so.
+    pub(crate) place: Place,
 }
 
-/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish.
+/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish. Returns why it was let go if it did
+/// not come to HTTP/2.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     accepted: Accepted<S>,
     rules: &AccessRules,
@@ -86,14 +89,14 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     callers: CallerThreads,
     tally: Tally,
     closing: watch::Receiver<bool>,
-) {
+) -> Option<Failed> {
     let _followed = tally.connection(accepted.carrier);
     let shared = Arc::new(Shared {
         access: Arc::new(rules.of_connection(accepted.peer)),
         open_requests: AtomicUsize::new(0),
         requests: AtomicUsize::new(0),
         abort: ConnectionAbort::default(),
-        has_begun: Arc::default(),
+        beginning: Arc::default(),
     });
     let service = ConnectionService {
         routes,
@@ -103,9 +106,11 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         shared: Arc::clone(&shared),
     };
     let stream = FairStream::new(accepted.stream);
-    let stream = Guarded::new(stream, accepted.deadline, Arc::clone(&shared.has_begun));
+    let beginning = Arc::clone(&shared.beginning);
+    let stream = Guarded::new(stream, accepted.deadline, accepted.place, beginning);
     let connection = settings().serve_connection(TokioIo::new(stream), service);
     drive(connection, &shared, accepted.lease, closing).await;
+    shared.beginning.failed()
 }
 
 fn settings() -> http2::Builder<TokioExecutor> {
@@ -149,7 +154,7 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             () = shared.abort.aborted() => return,
             _ = closing.wait_for(|closing| *closing), if !is_closing => {
                 // Who has not spoken has nothing to finish.
-                if !shared.has_begun.load(Ordering::Relaxed) {
+                if !shared.beginning.has_begun() {
                     return;
                 }
                 true

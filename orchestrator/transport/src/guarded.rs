@@ -1,37 +1,88 @@
-//! A stream that must begin as HTTP/2 does before a deadline. Judges no byte: HTTP/2 does.
+//! A stream that must begin as HTTP/2 does, before a deadline and as long as it keeps its place. Judges nothing behind that.
 
-use crate::limits::PREFACE_BYTES;
+use crate::newcomers::Place;
+use crate::tls::Failed;
 use crate::write_through::write_through;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A stream whose reads fail with [`io::ErrorKind::TimedOut`] unless as many bytes as a preface has come by the deadline.
-/// HTTP/2 pings find a dead peer only after the preface; before it, silence is ended here.
+/// How the beginning of a connection went.
+#[derive(Debug, Default)]
+pub(crate) struct Beginning {
+    has_begun: AtomicBool,
+    failed: OnceLock<Failed>,
+}
+
+impl Beginning {
+    /// True once the peer has said that it speaks HTTP/2.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Why it was let go before that.
+    pub(crate) fn failed(&self) -> Option<Failed> {
+        self.failed.get().copied()
+    }
+}
+
+/// A stream whose reads fail unless it begins with the preface of HTTP/2, all of which has come by the deadline, and before its place
+/// was lost. Who says nothing, or something else, keeps no connection.
 #[derive(Debug)]
 pub(crate) struct Guarded<S> {
     stream: S,
-    /// Until that many have come.
-    n_missing: usize,
     /// `None` once the preface has come.
-    deadline: Option<Pin<Box<Sleep>>>,
-    /// Turns true with the last byte of the preface.
-    has_begun: Arc<AtomicBool>,
+    awaited: Option<Awaited>,
+    beginning: Arc<Beginning>,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    /// What is still to come of the preface.
+    preface: &'static [u8],
+    deadline: Pin<Box<Sleep>>,
+    place: Place,
+}
+
+impl Awaited {
+    /// Why the connection is not waited for any longer.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Failed> {
+        if self.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Failed::TooSlow);
+        }
+        pin!(self.place.lost()).poll(cx).map(|()| Failed::TooMany)
+    }
+
+    /// Takes in what has come; false if it is something else.
+    fn take(&mut self, said: &[u8]) -> bool {
+        let n_bytes = said.len().min(self.preface.len());
+        let (now, later) = self.preface.split_at(n_bytes);
+        self.preface = later;
+        said[..n_bytes] == *now
+    }
 }
 
 impl<S> Guarded<S> {
-    /// `has_begun` turns true with the last byte of the preface.
-    pub(crate) fn new(stream: S, deadline: Instant, has_begun: Arc<AtomicBool>) -> Self {
+    /// `beginning` hears how it goes. The place is given back with the last byte of the preface.
+    pub(crate) fn new(stream: S, deadline: Instant, place: Place, beginning: Arc<Beginning>) -> Self {
         Self {
             stream,
-            n_missing: PREFACE_BYTES,
-            deadline: Some(Box::pin(sleep_until(deadline))),
-            has_begun,
+            awaited: Some(Awaited {
+                preface: PREFACE,
+                deadline: Box::pin(sleep_until(deadline)),
+                place,
+            }),
+            beginning,
         }
+    }
+
+    fn fail(&self, why: Failed, kind: io::ErrorKind) -> Poll<io::Result<()>> {
+        let _first = self.beginning.failed.set(why);
+        Poll::Ready(Err(kind.into()))
     }
 }
 
@@ -43,23 +94,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     ) -> Poll<io::Result<()>> {
         let n_before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let Some(deadline) = &mut self.deadline else {
+        let Some(awaited) = &mut self.awaited else {
             return read;
         };
         if read.is_pending() {
-            ready!(deadline.as_mut().poll(cx));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            return match awaited.poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(why) => self.fail(why, io::ErrorKind::TimedOut),
+            };
         }
-        let n_read = buffer.filled().len() - n_before;
         // The end of the stream and errors are for HTTP/2 to judge.
-        self.n_missing = self.n_missing.saturating_sub(n_read);
-        if self.n_missing == 0 {
-            self.deadline = None;
-            self.has_begun.store(true, Ordering::Relaxed);
+        if !awaited.take(&buffer.filled()[n_before..]) {
+            buffer.set_filled(n_before);
+            return self.fail(Failed::NoHttp2, io::ErrorKind::InvalidData);
+        }
+        if awaited.preface.is_empty() {
+            self.awaited = None;
+            self.beginning.has_begun.store(true, Ordering::Relaxed);
         }
         read
     }
 }
+
+/// With which HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 write_through!(Guarded);
 

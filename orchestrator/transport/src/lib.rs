@@ -31,6 +31,7 @@ mod credentials_end;
 mod fair_stream;
 mod guarded;
 mod limits;
+mod newcomers;
 mod peer;
 mod tally;
 mod wall_clock;

@@ -8,10 +8,13 @@ use std::time::Duration;
 pub(crate) const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
 /// Time that a new connection has to say that it speaks HTTP/2, its TLS handshake included.
 pub(crate) const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes with which HTTP/2 begins.
-pub(crate) const PREFACE_BYTES: usize = 24;
-/// TLS handshakes under way at a time; one more is closed.
-pub(crate) const HANDSHAKES_MAX: usize = 1_024;
+/// Connections at a time that have said nothing yet; for one more the oldest is closed.
+pub(crate) const SILENT_CONNECTIONS_MAX: usize = 1_024;
+/// Connections at a time that have begun to speak, perhaps with a TLS handshake, and have not come to HTTP/2; for one more the oldest
+/// is closed.
+pub(crate) const BEGINNING_CONNECTIONS_MAX: usize = 1_024;
+/// Of either, so many at least, however few connections there may be: some that come at once are no flood.
+pub(crate) const NEWCOMERS_MIN: usize = 16;
 /// Time between two lines of the log about connections that fail for one reason.
 pub(crate) const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which a connection without an open request is told to go.

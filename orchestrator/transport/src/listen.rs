@@ -4,7 +4,11 @@
 use crate::call_access::AccessRules;
 use crate::call_limits::Gate;
 use crate::connection::{self, Accepted, CallerThreads};
-use crate::limits::{ACCEPT_CALM, ACCEPT_PAUSE, CONNECTION_CLOSE_TIMEOUT, PREFACE_TIMEOUT};
+use crate::limits::{
+    ACCEPT_CALM, ACCEPT_PAUSE, BEGINNING_CONNECTIONS_MAX, CONNECTION_CLOSE_TIMEOUT, NEWCOMERS_MIN,
+    PREFACE_TIMEOUT, SILENT_CONNECTIONS_MAX,
+};
+use crate::newcomers::{Newcomers, Place};
 use crate::peer::Peer;
 use crate::tally::{Carrier, Happened, Tally};
 use crate::tls::{Failed, Failures, Handshakes, TlsServer};
@@ -22,6 +26,10 @@ use tracing::{debug, info, warn};
 pub struct Connections {
     permits: Arc<Semaphore>,
     max: u32,
+    /// Those that have said nothing yet.
+    silent: Newcomers,
+    /// Those that have begun to speak and have not come to HTTP/2.
+    beginning: Newcomers,
     /// Shared by all of them.
     gate: Gate,
     callers: CallerThreads,
@@ -42,9 +50,13 @@ impl Connections {
         rules: AccessRules,
         tally: Tally,
     ) -> Self {
+        // Who says nothing, or nothing right, leaves half of the room to others.
+        let newcomers = |n_max: usize| Newcomers::new(n_max.min((max as usize / 4).max(NEWCOMERS_MIN)));
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
+            silent: newcomers(SILENT_CONNECTIONS_MAX),
+            beginning: newcomers(BEGINNING_CONNECTIONS_MAX),
             gate: Gate::new(),
             callers,
             handshakes: tls.map(Handshakes::new),
@@ -97,8 +109,10 @@ impl Connections {
         }
         let rules = self.rules.clone();
         let (gate, callers) = (self.gate.of_connection(), self.callers.clone());
+        let silent = self.silent.enter();
         let opening = Opening {
             deadline: Instant::now() + PREFACE_TIMEOUT,
+            beginning: self.beginning.clone(),
             handshakes: self.handshakes.clone(),
             tally: self.tally.clone(),
         };
@@ -106,20 +120,26 @@ impl Connections {
         let failures = Arc::clone(&self.failures);
         tokio::spawn(async move {
             let _permit = permit;
-            let opened = opening.open(stream, address, closing.clone()).await;
-            match opened {
+            let opened = opening.open(stream, address, silent, closing.clone()).await;
+            let counting = tally.clone();
+            let failed = match opened {
                 Ok(Opened::Plaintext(accepted)) => {
-                    connection::serve(accepted, &rules, routes, gate, callers, tally, closing).await;
+                    connection::serve(accepted, &rules, routes, gate, callers, tally, closing).await
                 }
                 Ok(Opened::Secured(accepted)) => {
-                    connection::serve(*accepted, &rules, routes, gate, callers, tally, closing).await;
+                    connection::serve(*accepted, &rules, routes, gate, callers, tally, closing).await
                 }
-                Ok(Opened::Gone) => debug!("connection without a word closed"),
+                Ok(Opened::Gone) => return debug!("connection without a word ended"),
                 Err((why, detail)) => {
-                    debug!(?why, detail, %address, "connection closed before it spoke HTTP/2");
-                    tally.tell(Happened::HandshakeFailed(why.as_str()));
                     failures.count(why, &detail, Instant::now());
+                    debug!(?why, detail, %address, "connection closed before it spoke HTTP/2");
+                    return counting.tell(Happened::HandshakeFailed(why.as_str()));
                 }
+            };
+            if let Some(why) = failed {
+                failures.count(why, "", Instant::now());
+                debug!(?why, %address, "connection closed before it spoke HTTP/2");
+                counting.tell(Happened::HandshakeFailed(why.as_str()));
             }
         });
     }
@@ -129,6 +149,7 @@ impl Connections {
 #[derive(Debug)]
 struct Opening {
     deadline: Instant,
+    beginning: Newcomers,
     handshakes: Option<Handshakes>,
     tally: Tally,
 }
@@ -138,7 +159,7 @@ struct Opening {
 enum Opened {
     Plaintext(Accepted<TcpStream>),
     Secured(Box<Accepted<TlsStream<TcpStream>>>),
-    /// It said nothing in time, or nothing before the process ended.
+    /// It went without a word, or said none before the process ended.
     Gone,
 }
 
@@ -147,22 +168,27 @@ impl Opening {
         self,
         stream: TcpStream,
         address: SocketAddr,
+        mut silent: Place,
         mut closing: watch::Receiver<bool>,
     ) -> Result<Opened, (Failed, String)> {
+        let failed = |why| Err((why, String::new()));
         // Biased: who speaks is served, and told to go in the proper way.
         let first = tokio::select! {
             biased;
             first = first_byte(&stream) => first,
             _ = closing.wait_for(|closing| *closing) => None,
-            () = sleep_until(self.deadline) => None,
+            () = sleep_until(self.deadline) => return failed(Failed::TooSlow),
+            () = silent.lost() => return failed(Failed::TooMany),
         };
         let Some(first) = first else {
             return Ok(Opened::Gone);
         };
+        drop(silent);
+        let mut place = self.beginning.enter();
         let deadline = self.deadline;
         match (self.handshakes, first == TLS_HANDSHAKE) {
-            (None, true) => Err((Failed::TlsOnPlaintext, String::new())),
-            (Some(_), false) => Err((Failed::PlaintextOnTls, String::new())),
+            (None, true) => failed(Failed::TlsOnPlaintext),
+            (Some(_), false) => failed(Failed::PlaintextOnTls),
             (None, false) => Ok(Opened::Plaintext(Accepted {
                 stream,
                 peer: Peer {
@@ -172,6 +198,7 @@ impl Opening {
                 carrier: Carrier::Plaintext,
                 lease: None,
                 deadline,
+                place,
             })),
             (Some(handshakes), true) => {
                 let began = Instant::now();
@@ -180,6 +207,7 @@ impl Opening {
                     biased;
                     secured = handshakes.shake(stream, deadline) => secured?,
                     _ = closing.wait_for(|closing| *closing) => return Ok(Opened::Gone),
+                    () = place.lost() => return failed(Failed::TooMany),
                 };
                 self.tally.tell(Happened::HandshakeMade(began.elapsed()));
                 let has_certificate = secured.identity.is_some();
@@ -195,6 +223,7 @@ impl Opening {
                     },
                     lease: secured.lease,
                     deadline,
+                    place,
                 })))
             }
         }

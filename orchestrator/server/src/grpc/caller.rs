@@ -7,11 +7,10 @@ use crate::storage::readers::ReadClass;
 use escapement_access::{Denial, Principal, PrincipalKind, Row, shown_attempt};
 use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
 use escapement_codec::provenance::{Provenance, trace_context};
-use escapement_codec::stored::accepted_provenance;
+use escapement_codec::stored_execution::owner;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{AttemptStanding, Input, Refusal};
 use escapement_model::{AttemptToken, ExecutionId, Namespace};
-use escapement_store::StoredExecution;
 use escapement_wire::v1;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
@@ -122,28 +121,13 @@ impl Caller {
         judged.map_err(Rejection::Denied)
     }
 
-    /// True if the caller finds what some users have handed in, and not everything of its namespaces.
-    pub(crate) fn is_held(&self) -> bool {
-        self.principal.own_users().is_some()
-    }
-
-    /// True if there is nothing that the caller may not know of.
-    fn sees_all(&self) -> bool {
-        self.principal.sees_all() && !self.is_held()
-    }
-
-    /// True if the caller may know of what lies in the namespace and that user has handed in.
-    pub(crate) fn finds(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
-        self.principal.sees_of(namespace, owner)
-    }
-
     /// True if the caller may know of the execution that lies there.
     fn knows(&self, execution_id: ExecutionId, place: &Place) -> bool {
         match self.attempt() {
             Some(Attempt {
                 execution_id: own, ..
             }) => execution_id == *own || place.parent == Some(*own),
-            None => self.finds(&place.namespace, place.owner.as_deref()),
+            None => self.principal.sees_of(&place.namespace, place.owner.as_deref()),
         }
     }
 
@@ -234,7 +218,7 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
-        if caller.sees_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
+        if caller.principal.finds_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
             return Ok(());
         }
         match self.place_of(execution_id).await? {
@@ -282,7 +266,7 @@ impl Edge {
         caller: &Caller,
         execution_id: ExecutionId,
     ) -> Result<bool, tonic::Status> {
-        if caller.sees_all() {
+        if caller.principal.finds_all() {
             return Ok(true);
         }
         let place = self.place_of(execution_id).await?;
@@ -304,7 +288,7 @@ impl Edge {
         let read = self.readers.read(ReadClass::Submission, move |reader| {
             let stored = reader.execution_or_ending(execution_id)?;
             Ok(stored.map(|stored| Place {
-                owner: owner_of(&stored),
+                owner: owner(&stored),
                 namespace: stored.summary.namespace,
                 parent: stored.summary.parent_execution_id,
             }))
@@ -321,7 +305,9 @@ impl Edge {
         asked: &Namespace,
         accepted: &Place,
     ) -> Result<(), Rejection> {
-        let finds = caller.finds(&accepted.namespace, accepted.owner.as_deref());
+        let finds = caller
+            .principal
+            .sees_of(&accepted.namespace, accepted.owner.as_deref());
         match finds && *asked == accepted.namespace {
             true => Ok(()),
             false => Err(Rejection::ExecutionIdInUse {
@@ -352,12 +338,6 @@ impl Edge {
         let sees = self.sees_execution(caller, execution_id).await.unwrap_or(false);
         self.id_in_use(asked.filter(|_| sees), execution_id).await
     }
-}
-
-/// Who handed in what the store has; `None` if that was not proved, or cannot be read.
-pub(crate) fn owner_of(stored: &StoredExecution) -> Option<String> {
-    let provenance = accepted_provenance(&stored.record).ok()?;
-    Some(provenance.accepted_by?.name)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use super::identity::names_of;
 use super::lease::Lease;
 use super::material::{ALPN, TlsServer};
 use super::trust::reason;
-use crate::limits::{HANDSHAKES_MAX, NOTICE_INTERVAL};
+use crate::limits::NOTICE_INTERVAL;
 use escapement_access::CertificateIdentity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -22,14 +22,16 @@ pub(crate) enum Failed {
     TlsOnPlaintext,
     /// It did not begin with a TLS handshake, and this port speaks nothing else.
     PlaintextOnTls,
-    /// The handshake was not over in time.
+    /// It was not there in time.
     TooSlow,
-    /// There are too many handshakes under way.
+    /// Others came, and it had waited longest of all that were not there yet.
     TooMany,
     /// The handshake failed: versions, names of protocols, certificates.
     Handshake,
     /// It did not ask for HTTP/2.
     NoAlpn,
+    /// It began with something else.
+    NoHttp2,
 }
 
 impl Failed {
@@ -42,6 +44,7 @@ impl Failed {
             Failed::TooMany => "too_many",
             Failed::Handshake => "handshake",
             Failed::NoAlpn => "no_alpn",
+            Failed::NoHttp2 => "no_http2",
         }
     }
 
@@ -54,10 +57,11 @@ impl Failed {
             Failed::PlaintextOnTls => {
                 "a client did not begin with TLS, which this port needs; give https:// there"
             }
-            Failed::TooSlow => "a TLS handshake was not over in time",
-            Failed::TooMany => "too many TLS handshakes under way; one more was closed",
+            Failed::TooSlow => "a connection did not come to HTTP/2 in time",
+            Failed::TooMany => "too many connections that do not come to HTTP/2; the oldest was closed",
             Failed::Handshake => "a TLS handshake failed",
             Failed::NoAlpn => "a client did not ask for HTTP/2 by ALPN",
+            Failed::NoHttp2 => "a client spoke something else than HTTP/2",
         }
     }
 }
@@ -98,11 +102,10 @@ impl Failures {
     }
 }
 
-/// The handshakes of one listener.
+/// What the handshakes of one listener go by.
 #[derive(Clone, Debug)]
 pub(crate) struct Handshakes {
     current: watch::Receiver<Arc<TlsServer>>,
-    places: Arc<Semaphore>,
 }
 
 /// A connection after its handshake.
@@ -118,10 +121,7 @@ pub(crate) struct Secured {
 impl Handshakes {
     /// By what the files hold when a connection comes.
     pub(crate) fn new(current: watch::Receiver<Arc<TlsServer>>) -> Self {
-        Self {
-            current,
-            places: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
-        }
+        Self { current }
     }
 
     /// Shakes hands.
@@ -130,9 +130,6 @@ impl Handshakes {
         stream: TcpStream,
         deadline: Instant,
     ) -> Result<Secured, (Failed, String)> {
-        let Ok(_place) = self.places.try_acquire() else {
-            return Err((Failed::TooMany, String::new()));
-        };
         let mut current = self.current.clone();
         let server = Arc::clone(&current.borrow_and_update());
         let accept = TlsAcceptor::from(Arc::clone(&server.config)).accept(stream);

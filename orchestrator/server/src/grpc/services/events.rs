@@ -70,11 +70,11 @@ impl EventService for Events {
 }
 
 fn wanted(caller: &Caller, types: Vec<String>, namespace: &str) -> Result<Wanted, Rejection> {
-    let mut namespaces = caller.listed(namespace)?;
     // Events do not say who handed in what they tell of.
-    if caller.is_held() {
-        namespaces = Some(Vec::new());
-    }
+    let namespaces = match caller.principal().is_held() {
+        true => Some(Vec::new()),
+        false => caller.listed(namespace)?,
+    };
     Wanted::new(types, namespaces).map_err(|message| Rejection::InvalidField {
         field: "types",
         message,

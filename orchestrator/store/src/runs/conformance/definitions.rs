@@ -309,6 +309,25 @@ pub(super) fn a_definition_keeps_what_it_refers_to(make: Make<'_>) {
     assert!(!is_there(subject, &shared) && !is_there(subject, &new));
 }
 
+/// The document of a revision as it is seen from these namespaces of these owners.
+fn seen_from(
+    subject: &mut dyn ReopenableRuns,
+    digest: &[u8; 32],
+    scopes: &[(&str, Option<&str>)],
+) -> Option<bytes::Bytes> {
+    let scope = |(name, owner): &(&str, Option<&str>)| Scope {
+        namespace: Namespace::parse(name),
+        owner: owner.map(str::to_owned),
+    };
+    let these: Vec<Scope> = scopes.iter().map(scope).collect();
+    let found = reader(subject).revision(digest, &these).expect("reads");
+    let content = reader(subject)
+        .content_of_revision(digest, &these)
+        .expect("reads");
+    assert_eq!(content, found.as_ref().map(|found| found.content));
+    found.map(|found| found.document)
+}
+
 pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
     let mut subject = make();
     let subject = &mut *subject;
@@ -335,19 +354,6 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
         define(subject, &write("plan", ExpectedVersion::New, put)),
         DONE(1)
     );
-    let seen_from = |subject: &mut dyn ReopenableRuns, scopes: &[(&str, Option<&str>)]| {
-        let scope = |(name, owner): &(&str, Option<&str>)| Scope {
-            namespace: Namespace::parse(name),
-            owner: owner.map(str::to_owned),
-        };
-        let these: Vec<Scope> = scopes.iter().map(scope).collect();
-        let found = reader(subject).revision(&digest, &these).expect("reads");
-        let content = reader(subject)
-            .content_of_revision(&digest, &these)
-            .expect("reads");
-        assert_eq!(content, found.as_ref().map(|found| found.content));
-        found.map(|found| found.document)
-    };
     assert_eq!(sample.created.namespace.as_str(), "billing");
     let owner = sample.created.owner.as_deref();
     for (scopes, expected) in [
@@ -363,7 +369,7 @@ pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
         (&[], None),
     ] {
         assert_eq!(
-            seen_from(subject, scopes).as_ref(),
+            seen_from(subject, &digest, scopes).as_ref(),
             expected.map(Content::bytes),
             "{scopes:?}"
         );

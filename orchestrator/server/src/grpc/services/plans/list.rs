@@ -1,7 +1,7 @@
 //! `ListExecutions`: one page of what the store has, newest first. Reads no execution whole.
 
 use super::Plans;
-use crate::grpc::caller::{Caller, owner_of};
+use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
 use crate::limits::{EXECUTIONS_PAGE_DEFAULT, EXECUTIONS_PAGE_MAX};
 use crate::status::Rejection;
@@ -30,10 +30,18 @@ impl Plans {
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
         };
         let query = filter.clone();
-        let held = caller.is_held().then(|| caller.clone());
-        let read = move |reader: &dyn Reader| match &held {
-            None => Ok((list(reader, &query, before, page_size + 1)?, None)),
-            Some(caller) => found_by(caller, reader, &query, before, page_size + 1),
+        let caller = caller.principal().is_held().then(|| caller.clone());
+        let n_wanted = caller.as_ref().map_or(page_size + 1, |_| LOOKED_AT_MAX);
+        let read = move |reader: &dyn Reader| {
+            let mut page = list(reader, &query, before, n_wanted)?;
+            let last = page.last().filter(|_| page.len() == LOOKED_AT_MAX);
+            let unread = last.filter(|_| caller.is_some()).map(|last| last.number);
+            page.retain(|summary| {
+                caller
+                    .as_ref()
+                    .is_none_or(|caller| finds(caller, reader, summary))
+            });
+            Ok((page, unread))
         };
         let (mut summaries, unread) = self.edge.readers.read(ReadClass::List, read).await?;
         let has_more = summaries.len() > page_size;
@@ -54,33 +62,11 @@ impl Plans {
     }
 }
 
-/// As [`list`], of what the caller finds: who handed an execution in stands in its record alone. Looks at so many, and gives the number
-/// of the last one if there may be more behind it.
-fn found_by(
-    caller: &Caller,
-    reader: &dyn Reader,
-    filter: &ListFilter,
-    before: Option<u64>,
-    n_wanted: usize,
-) -> Result<(Vec<StoredSummary>, Option<u64>), StoreFault> {
-    let looked_at = list(reader, filter, before, LOOKED_AT_MAX)?;
-    let is_last = looked_at.len() < LOOKED_AT_MAX;
-    let last = looked_at.last().map(|summary| summary.number);
-    let mut found = Vec::new();
-    for summary in looked_at {
-        let stored = match reader.execution_or_ending(summary.execution_id) {
-            Err(StoreFault::Corrupt { .. }) => None,
-            stored => stored?,
-        };
-        let owner = stored.as_ref().and_then(owner_of);
-        if caller.finds(&summary.namespace, owner.as_deref()) {
-            found.push(summary);
-        }
-        if found.len() == n_wanted {
-            return Ok((found, None));
-        }
-    }
-    Ok((found, last.filter(|_| !is_last)))
+/// True if the caller finds the execution: who handed it in stands in its record alone.
+fn finds(caller: &Caller, reader: &dyn Reader, summary: &StoredSummary) -> bool {
+    let stored = reader.execution_or_ending(summary.execution_id).ok().flatten();
+    let owner = stored.as_ref().and_then(stored_execution::owner);
+    caller.principal().sees_of(&summary.namespace, owner.as_deref())
 }
 
 fn list_filter(request: &v1::ListExecutionsRequest) -> Result<ListFilter, Rejection> {
@@ -144,4 +130,4 @@ fn list(
 }
 
 /// Executions that are looked at for one page of those whose records say who finds them.
-const LOOKED_AT_MAX: usize = 256;
+const LOOKED_AT_MAX: usize = 64;
