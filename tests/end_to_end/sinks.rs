@@ -4,6 +4,7 @@ mod answers;
 mod kills;
 mod losses;
 mod reloads;
+mod restarts;
 mod signatures;
 
 use crate::plans::{RequestWords, echo, fail, plan, request};

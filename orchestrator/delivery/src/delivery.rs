@@ -98,7 +98,7 @@ enum Stage {
 /// What was asked for and is not told yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum UnderWay {
-    Saving(Cursor),
+    Saving,
     Reading,
     Delivering,
 }
@@ -140,7 +140,7 @@ impl<T> Delivery<T> {
         if let Some(cursor) = self.unsaved()
             && self.save_at_ms <= now.monotonic_ms
         {
-            self.under_way = Some(UnderWay::Saving(cursor));
+            self.under_way = Some(UnderWay::Saving);
             return Next::Save(cursor);
         }
         let save_at_ms = self.unsaved().map(|_| self.save_at_ms);
@@ -174,11 +174,13 @@ impl<T> Delivery<T> {
 
     /// Whether the cursor was saved. One that could not be is saved later, and meanwhile the sink gets events all the same.
     pub fn handle_saved(&mut self, is_saved: bool, now: Now) {
-        let Some(UnderWay::Saving(cursor)) = self.under_way.take() else {
-            panic!("nothing was to be saved");
-        };
+        assert_eq!(
+            self.under_way.take(),
+            Some(UnderWay::Saving),
+            "nothing was to be saved"
+        );
         if is_saved {
-            self.saved = cursor;
+            self.saved = self.reached;
         }
         self.save_at_ms = now.monotonic_ms.saturating_add(SAVE_INTERVAL_MS);
     }

@@ -91,7 +91,7 @@ fn events_go_one_by_one_and_what_is_not_wanted_is_passed() {
 
 #[test]
 fn a_sink_that_fails_gets_the_same_event_after_growing_pauses() {
-    let mut sink = with([wanted(1)]);
+    let mut sink = with([wanted(1), wanted(2)]);
     let mut now_ms = 0;
     for pause_ms in [
         5_000, 60_000, 300_000, 1_800_000, 7_200_000, 14_400_000, 14_400_000,
@@ -108,6 +108,15 @@ fn a_sink_that_fails_gets_the_same_event_after_growing_pauses() {
     assert_eq!(sink.poll(at(now_ms)), Next::Deliver(&1));
     sink.handle_answer(Answer::Taken, at(now_ms), EVEN);
     assert_eq!(sink.reached(), behind(1));
+    assert_eq!(sink.poll(at(now_ms)), Next::Save(behind(1)));
+    sink.handle_saved(true, at(now_ms));
+    assert_eq!(sink.poll(at(now_ms)), Next::Deliver(&2));
+    let came = sink.handle_answer(FAILED, at(now_ms), 0);
+    assert_eq!(
+        came,
+        Came::Again { in_ms: 4_000 },
+        "the next event begins with the shortest"
+    );
 }
 
 #[test]

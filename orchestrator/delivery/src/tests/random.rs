@@ -122,6 +122,8 @@ impl World {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
     #[test]
     fn nothing_is_skipped_and_everything_comes_in_order(
         wanted in prop::collection::vec(any::<bool>(), 0..40),
