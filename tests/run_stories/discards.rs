@@ -167,7 +167,8 @@ async fn s7_a_damaged_run_is_discarded_with_its_children_and_its_parent_goes_on(
         json!([call("a", "script.pure", json!({ "gate": "never" }))]),
     )
     .await;
-    let sub = |plan_id: &str| json!([{ "key": "sub", "type": "sub_plan", "config": { "plan_id": plan_id }, "retry": { "max_retries": 0 } }]);
+    let retry = json!({ "max_retries": 0 });
+    let sub = |plan_id: &str| json!([{ "key": "sub", "type": "sub_plan", "config": { "plan_id": plan_id }, "retry": retry }]);
     let middle = saved(&world, sub(&inner)).await;
     let top = world.run(sub(&middle)).await;
     let middle = text(&crate::children::child_of(&world, &top).await["run_id"]);

@@ -191,3 +191,30 @@ async fn s6_a_run_that_a_restart_discards_asks_its_user_to_ask_again() {
     assert_eq!(mistake.is(), (Code::NotFound, "SESSION_NOT_FOUND"));
     world.close().await;
 }
+
+#[tokio::test]
+async fn s7_the_user_of_a_damaged_run_that_is_discarded_is_asked_to_ask_again() {
+    let mut world = World::start().await;
+    let run = json!({"document": document(json!([question("q")])), "notices": "end", "user_id": "ada"});
+    let run_id = world.create(run).await;
+    world.open_request(&run_id).await;
+    world.kill();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let damage = "UPDATE journal SET entry = x'00' WHERE place = (SELECT max(place) FROM journal)";
+    file.execute(damage, ()).unwrap();
+    drop(file);
+    world.starts().await;
+    world
+        .call("RunService/DiscardRun", json!({ "run_id": run_id }))
+        .await;
+    let mut stream = world
+        .stream("RunService/WatchNotices", json!({ "user_id": "ada" }))
+        .await;
+    let told = until(&mut stream, |notice| {
+        notice["text"].as_str().unwrap().contains("please ask again")
+    })
+    .await;
+    let last = format!("{run_id} → discarded; please ask again");
+    assert_eq!(texts(&told), ["needs an answer: What is q?", &last]);
+    world.close().await;
+}

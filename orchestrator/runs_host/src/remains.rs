@@ -56,13 +56,7 @@ impl Remains {
 
     /// The encoded requests of the attempts that were in flight, as far as can be read.
     pub fn in_flight<'a>(&'a self, reader: &'a dyn RunReader) -> impl Iterator<Item = Bytes> + 'a {
-        let units = self.state.steps.iter().flat_map(|step| step.all_units());
-        let units = units.filter_map(|(_, unit)| unit.live.as_ref());
-        let planning = self.state.planning.iter();
-        let planning = planning.filter_map(|planning| planning.live.as_ref());
-        let looks = self.state.artifacts.iter();
-        let looks = looks.filter_map(|artifact| artifact.live.as_ref());
-        let requests = units.chain(planning).chain(looks).map(|called| &called.request);
+        let requests = self.state.live_attempts().map(|called| &called.request);
         requests.filter_map(move |request| loaded(reader, request))
     }
 

@@ -1,7 +1,7 @@
 //! The units of a step, and those that a turn of a model has: the calls of tools that it asks for.
 
 use super::{RunState, StepState, UnitState};
-use crate::journal::{StepRetrying, ToolsAsked, UnitMemoized, UnitRef, UnitResult};
+use crate::journal::{StepRetrying, ToolCalled, ToolsAsked, UnitMemoized, UnitRef, UnitResult};
 use alloc::string::String;
 use prost::{Enumeration, Message};
 
@@ -66,6 +66,17 @@ impl StepState {
 }
 
 impl RunState {
+    /// Every attempt that is in flight, or was when the run ended: of units, of a generation, and looks at artifacts.
+    pub fn live_attempts(&self) -> impl Iterator<Item = &ToolCalled> {
+        let units = self.steps.iter().flat_map(StepState::all_units);
+        let units = units.filter_map(|(_, unit)| unit.live.as_ref());
+        let generation = self.planning.iter();
+        let generation = generation.filter_map(|planning| planning.live.as_ref());
+        let looks = self.artifacts.iter();
+        let looks = looks.filter_map(|artifact| artifact.live.as_ref());
+        units.chain(generation).chain(looks)
+    }
+
     /// The unit, with those before it. The calls of a turn are there once it has asked for them.
     pub(super) fn unit_mut(&mut self, unit: UnitRef) -> &mut UnitState {
         let step = &mut self.steps[unit.step as usize];

@@ -1,5 +1,6 @@
 //! A run as a message: state, figures, links.
 
+use super::attempts::key_of;
 use super::input_request::request_view;
 use super::plan::Document;
 use super::session::skill_view;
@@ -16,7 +17,7 @@ use crate::resolution::{
 };
 use escapement_model::{Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
-use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted};
+use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted, ToolCalled};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{Constraints, Limits, Spec, namespace_named};
 use escapement_run::state::{RunState, StepStage};
@@ -245,23 +246,15 @@ fn orphans(state: &RunState, plan: &Plan) -> Vec<String> {
     let (Some(run_id), true) = (run_id, state.stage().is_end()) else {
         return Vec::new();
     };
-    let mut orphans = Vec::new();
-    for (step, spec) in state.steps.iter().zip(&plan.steps) {
-        for (index, unit) in (0..).zip(&step.units) {
-            let Some(live) = &unit.live else {
-                continue;
-            };
-            let name = AttemptName {
-                run_id,
-                step: &spec.key,
-                index,
-                epoch: step.epoch,
-                attempt: live.attempt,
-            };
-            orphans.push(name.execution_id().to_string());
-        }
-    }
-    orphans
+    let name = |called: &ToolCalled| AttemptName {
+        run_id,
+        step: key_of(plan, called.unit.step),
+        index: called.unit.index,
+        epoch: called.unit.epoch,
+        attempt: called.attempt,
+    };
+    let executions = state.live_attempts().map(|called| name(called).execution_id());
+    executions.map(|execution_id| execution_id.to_string()).collect()
 }
 
 fn limits(limits: &Limits) -> v1::Limits {

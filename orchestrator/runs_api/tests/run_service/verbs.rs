@@ -3,6 +3,7 @@
 use crate::world::{World, call, json_of, object, reason, run_of};
 use escapement_wire::json::{from_opaque_value, to_opaque_value};
 use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::override_step_request::{Complete, Fail, Skip, Word};
 use escapement_wire::runs::v1::run::{ErrorType, State};
 use serde_json::json;
@@ -211,6 +212,31 @@ async fn a_cancelled_run_ends_at_once_and_cancelling_it_again_answers_alike() {
             .unwrap();
         assert_eq!(run.reason, "discarded");
     }
+}
+
+#[tokio::test]
+async fn a_generation_that_was_in_flight_is_among_what_a_run_leaves_behind() {
+    let mut world = World::new();
+    let request = v1::CreateRunRequest {
+        what: Some(What::Goal("to know".to_owned())),
+        planner: Some(v1::Planner {
+            action: "hang".to_owned(),
+            ..v1::Planner::default()
+        }),
+        autonomy_level: Some(4),
+        ..v1::CreateRunRequest::default()
+    };
+    let run = world.create(request).await;
+    while world.hung.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let cancel = v1::CancelRunRequest {
+        run_id: run.run_id,
+        ..v1::CancelRunRequest::default()
+    };
+    let cancelled = world.client.cancel_run(cancel).await.unwrap().into_inner();
+    let sent = world.sent.lock().unwrap()[0].to_string();
+    assert_eq!(cancelled.run.unwrap().orphans, [sent]);
 }
 
 #[tokio::test]
