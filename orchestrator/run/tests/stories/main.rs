@@ -16,6 +16,7 @@ mod forks;
 mod hostile;
 mod limits;
 mod models;
+mod parsers;
 mod people;
 mod planned;
 mod planning;
