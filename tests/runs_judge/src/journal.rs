@@ -27,6 +27,10 @@ pub(crate) struct Asked {
     pub(crate) expires_at: i64,
     /// The part of the budget that it is about: a place in [`KINDS`].
     pub(crate) budget: usize,
+    /// True if it is about something that went wrong, or a handler wants it.
+    pub(crate) has_error: bool,
+    /// The execution of an earlier revision, or of another run, that it is about; empty if there is none.
+    pub(crate) earlier: Vec<u8>,
 }
 
 /// What a person said.
@@ -80,6 +84,8 @@ pub(crate) enum Event {
         document: Stored,
         /// Action and risk.
         risks: Vec<(String, u32)>,
+        /// Actions whose repetition may be noticed.
+        effects: Vec<String>,
         /// The generation that made it, or 0.
         generation: u32,
         /// What it may not call.
@@ -105,6 +111,8 @@ pub(crate) enum Event {
     UnitMemoized {
         unit: Unit,
         output: Stored,
+        /// What it is the result of.
+        key: Vec<u8>,
     },
     BudgetAwaited(Unit),
     ToolsAsked {
@@ -190,6 +198,8 @@ pub(crate) enum Event {
         step: u32,
         output: Option<Stored>,
         units: Vec<Option<Stored>>,
+        /// What they are the results of.
+        keys: Vec<Vec<u8>>,
     },
     /// One that this decoder does not know.
     Other,
@@ -242,6 +252,7 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             n_steps: body.small(5),
             document: stored(&body.message(6)?),
             risks: risks(body)?,
+            effects: effects(body)?,
             generation: body.small(18),
             disabled: body.texts(21),
         },
@@ -304,6 +315,7 @@ fn of_steps(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 step: body.small(1),
                 output: optional(body, 2)?,
                 units: units.collect::<Result<_, _>>()?,
+                keys: body.all(3).map(key).collect::<Result<_, _>>()?,
             }
         }
     })
@@ -323,6 +335,8 @@ fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 digest: body.bytes(7).to_vec(),
                 expires_at: body.signed(9),
                 budget: body.small(55) as usize,
+                has_error: body.has(10),
+                earlier: body.bytes(16).to_vec(),
             })
         }
         26 => Event::Decided(said(body)?),
@@ -367,6 +381,10 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
     })
 }
 
+fn key(unit: &[u8]) -> Result<Vec<u8>, String> {
+    Ok(Message::parse(unit)?.bytes(2).to_vec())
+}
+
 fn stored(message: &Message<'_>) -> Stored {
     Stored {
         inline: message.bytes(1).to_vec(),
@@ -400,4 +418,15 @@ fn risks(body: &Message<'_>) -> Result<Vec<(String, u32)>, String> {
         Ok((profile.text(1), profile.small(3)))
     };
     body.all(4).map(risk).collect()
+}
+
+/// Those that change something, or act on somebody, and may not be repeated.
+fn effects(body: &Message<'_>) -> Result<Vec<String>, String> {
+    let effect = |profile: &[u8]| {
+        let profile = Message::parse(profile)?;
+        let may_not_repeat = matches!(profile.small(2), 0 | 4) && profile.number(4) == 0;
+        Ok(may_not_repeat.then(|| profile.text(1)))
+    };
+    let all: Result<Vec<Option<String>>, String> = body.all(4).map(effect).collect();
+    Ok(all?.into_iter().flatten().collect())
 }

@@ -2,6 +2,8 @@
 
 mod allowances;
 mod book;
+mod bounds;
+mod deeds;
 mod ledger;
 mod models;
 mod money;
@@ -19,6 +21,8 @@ use crate::journal::{self, Stored, Usage};
 use crate::wire::Value;
 use allowances::Allowance;
 use book::Book;
+pub use bounds::Bounds;
+use deeds::Deeds;
 use ledger::Execution;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +55,9 @@ pub struct Judge {
     created: BTreeMap<String, [u8; 16]>,
     /// States of shared sessions, by session and number.
     states: BTreeMap<(String, u64), Value>,
-    /// Attempts that runs make at most from an entry on, as one can be told before it.
-    promised: BTreeMap<([u8; 16], u64), u64>,
+    /// What runs do at most from an entry on, as one can be told before it.
+    promised: BTreeMap<([u8; 16], u64), Bounds>,
+    deeds: Deeds,
     /// What children of runs with budgets may spend, and what they have spent.
     allowances: BTreeMap<[u8; 16], Allowance>,
     /// What handlers did for runs and their children.
@@ -73,8 +78,9 @@ struct Desk<'j> {
     counts: &'j mut BTreeMap<&'static str, u64>,
     states: &'j mut BTreeMap<(String, u64), Value>,
     allowances: &'j mut BTreeMap<[u8; 16], Allowance>,
-    /// The attempts that are promised with this entry.
-    promised: Option<u64>,
+    deeds: &'j mut Deeds,
+    /// What is promised with this entry.
+    promised: Option<Bounds>,
     run: [u8; 16],
     sequence: u64,
 }
@@ -155,7 +161,8 @@ impl Judge {
                 counts: &mut self.counts,
                 states: &mut self.states,
                 allowances: &mut self.allowances,
-                promised: self.promised.get(&(run, book.n_entries() + 1)).copied(),
+                deeds: &mut self.deeds,
+                promised: self.promised.get(&(run, book.n_entries() + 1)).cloned(),
                 run,
                 sequence: book.n_entries() + 1,
             };
@@ -172,6 +179,7 @@ impl Judge {
             counts: &mut self.counts,
             states: &mut self.states,
             allowances: &mut self.allowances,
+            deeds: &mut self.deeds,
             promised: None,
             run,
             sequence,
@@ -216,9 +224,9 @@ impl Judge {
 
     // RI8
     /// What a preview says of a run before this entry, with which it is made or has another plan of its planner: from then on
-    /// it makes so many attempts at most, unless a person adds some or the planner makes the next plan.
-    pub fn promised(&mut self, run: [u8; 16], sequence: u64, attempts_max: u64) {
-        self.promised.insert((run, sequence), attempts_max);
+    /// it does so much at most, unless a person adds some or the planner makes the next plan.
+    pub fn promised(&mut self, run: [u8; 16], sequence: u64, bounds: Bounds) {
+        self.promised.insert((run, sequence), bounds);
     }
 
     // RI8

@@ -20,6 +20,7 @@
 //! | RI13 | the journal is a chain without gaps; what it is folded to is what its writer had |
 //! | RI14 | an output is that of the result, as the worker gave it |
 //! | RI15 | an attempt is intended, and a child started, only if what is used and reserved leaves room for it, and handlers use no more |
+//! | RI17 | no other revision and no fork makes an effect again that completed or is in doubt, unless the law or a person allows it |
 //!
 //! Triggers are judged elsewhere; of RI16 the driver judges that one run of a saved plan lives.
 
@@ -28,11 +29,11 @@ mod journal;
 mod judge;
 mod wire;
 
-pub use judge::{Done, Finding, Judge, Row, Told};
+pub use judge::{Bounds, Done, Finding, Judge, Row, Told};
 pub use wire::Value;
 
 /// Names of the invariants that are judged here.
-pub const INVARIANTS: [&str; 15] = [
+pub const INVARIANTS: [&str; 16] = [
     "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI11", "RI12", "RI13", "RI14",
-    "RI15",
+    "RI15", "RI17",
 ];

@@ -1,5 +1,6 @@
 //! People and services that make runs, look at them, meddle with them, and answer what they ask.
 
+use crate::process::bounds;
 use crate::world::{Happening, World};
 use crate::{plans, specs};
 use bytes::Bytes;
@@ -93,7 +94,7 @@ impl World {
             saved_plan: job.saved_plan.map(str::to_owned),
         };
         let now = process.unix_ms(now_ms);
-        let most = preview(&create.run.plan, &create.run.spec, &create.run.profiles).attempts_max;
+        let most = bounds(&preview(&create.run.plan, &create.run.spec, &create.run.profiles));
         let run_id = match process.host.create(create, now) {
             Ok(run_id) => {
                 self.judge.promised(*run_id.as_bytes(), CREATED, most);
@@ -170,7 +171,11 @@ impl World {
             }
             28..31 => {
                 let rollback = *self.dice.pick(&[Rollback::Reset, Rollback::Restore(None)]);
-                (Input::Rollback(rollback), Done::Rollback)
+                let rollback = Input::Rollback {
+                    to: rollback,
+                    allow_repeat_effects: self.dice.percent(70),
+                };
+                (rollback, Done::Rollback)
             }
             31..35 => {
                 let step_key = self.dice.pick(&keys).clone();

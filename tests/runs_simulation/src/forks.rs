@@ -24,8 +24,14 @@ impl World {
             return;
         };
         let (plan, steps) = (Arc::clone(run.plan()), run.state().steps.clone());
+        // Everything that completed, or what ended before some step.
+        let n_kept = match self.dice.percent(40) && !steps.is_empty() {
+            true => usize::try_from(self.dice.roll(steps.len() as u64)).expect("plans are small"),
+            false => steps.len(),
+        };
+        let from_step = plan.steps.get(n_kept).map(|step| step.key.clone());
         let completed = (0..)
-            .zip(steps)
+            .zip(&steps[..n_kept])
             .filter(|(_, step)| step.stage() == StepStage::Completed)
             .map(|(place, _)| place)
             .collect();
@@ -38,8 +44,12 @@ impl World {
                 ended: None,
                 from,
                 spec,
-                keep: Keep::Completed,
+                keep: match &from_step {
+                    Some(key) => Keep::Before(key),
+                    None => Keep::Completed,
+                },
                 edited,
+                allow_repeat_effects: false,
             },
             request: None,
         };

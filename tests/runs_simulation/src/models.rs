@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 /// What a planner answers.
 pub(crate) fn plan(dice: &mut Dice) -> Value {
     let good = |dice: &mut Dice| plans::json_document(dice, true);
-    match dice.roll(20) {
+    match dice.roll(23) {
         0..9 => json!({"plan": good(dice)}),
         9 | 10 => json!({"content": format!("Here it is:\n{}\nDone.", good(dice))}),
         11 => json!({"content": format!("{} {}", good(dice), good(dice))}),
         12 => json!({"content": "{\"steps\": [{\"steps\": [{".repeat(500)}),
         13 => json!({"content": "x".repeat(40_000)}),
         // It says the same again and again.
-        14 => {
+        14 | 20..=22 => {
             json!({"plan": {"schema": "escapement.plan/1", "name": "Again", "steps": [call("s0", "mail.safe", &[])]}})
         }
         15 => {

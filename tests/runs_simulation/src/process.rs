@@ -8,10 +8,10 @@ use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::journal::{Entry, Event, Stored};
 use escapement_run::state::RunState;
-use escapement_run::{plan, preview};
+use escapement_run::{Preview, plan, preview};
 use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
-use escapement_runs_judge::{Judge, Row, Told};
+use escapement_runs_judge::{Bounds, Judge, Row, Told};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunBatch, RunFilter, RunReader, RunRemoval, RunStore};
 use prost::Message;
@@ -201,7 +201,7 @@ impl Process {
         };
         let document = self.content(&created.document);
         let plan = plan::read(&Opaque::from_encoded(document)).expect("a revision has a plan");
-        let most = preview(&plan, &made.spec, &created.profiles).attempts_max;
+        let most = bounds(&preview(&plan, &made.spec, &created.profiles));
         judge.promised(*run_id.as_bytes(), entry.sequence, most);
     }
 
@@ -295,3 +295,17 @@ const CONFIG: Config = Config {
     max_live_runs: 2,
     max_runs: 40,
 };
+
+/// What a preview says, as the judge knows it.
+pub(crate) fn bounds(preview: &Preview) -> Bounds {
+    Bounds {
+        attempts: preview.attempts_max,
+        model_calls: preview.model_calls_max,
+        tool_calls: preview.tool_calls_max,
+        children: preview.children_max,
+        active_ms: preview.active_ms_max,
+        plan_approval: preview.plan_approval,
+        gates: preview.gates.clone(),
+        questions: preview.questions.clone(),
+    }
+}

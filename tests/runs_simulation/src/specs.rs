@@ -44,11 +44,20 @@ pub(crate) fn spec(dice: &mut Dice) -> Spec {
 
 /// The same for a run whose first plan is made by a planner.
 pub(crate) fn goal(dice: &mut Dice) -> Spec {
+    let spec = spec(dice);
     Spec {
+        // Some plans have hardly time for one call.
+        limits: Limits {
+            revision_ms: match dice.percent(50) {
+                true => dice.between(150, 900),
+                false => spec.limits.revision_ms,
+            },
+            ..spec.limits
+        },
         planner: Some(Box::new(planner(dice))),
         budget: dice.percent(40).then(|| budget(dice, true)),
         goal: GOAL.to_owned(),
-        ..spec(dice)
+        ..spec
     }
 }
 
@@ -117,7 +126,10 @@ fn limits(dice: &mut Dice, preset: Preset) -> Limits {
         queue_wait_ms: dice.between(5_000, 30_000),
         worker_wait_ms: dice.between(5_000, 30_000),
         watchdog_ms: if dice.percent(80) { 0 } else { 60_000 },
-        revision_ms: 0,
+        revision_ms: match dice.percent(25) {
+            true => dice.between(300, 6_000),
+            false => 0,
+        },
         run_ms: dice.between(60_000, 900_000),
         lifetime_ms: match dice.percent(15) {
             true => dice.between(10_000, 60_000),

@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 45] = [
+const FLOORS: [(&str, u64); 50] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("attempts", 1_300),
@@ -21,6 +21,8 @@ const FLOORS: [(&str, u64); 45] = [
     ("boots of the runs", 390),
     ("children made", 110),
     ("children within a budget", 10),
+    ("doings within a certificate", 900),
+    ("effects that handlers began", 300),
     ("ends", 590),
     ("deeds within a budget", 300),
     ("entries", 15_000),
@@ -43,6 +45,8 @@ const FLOORS: [(&str, u64); 45] = [
     ("patches of sessions", 70),
     ("plans accepted", 100),
     ("plans refused", 130),
+    ("questions about earlier effects", 1),
+    ("questions within a certificate", 300),
     ("removals", 29),
     ("replans", 38),
     ("retries", 320),
@@ -51,6 +55,7 @@ const FLOORS: [(&str, u64); 45] = [
     ("steps that were kept", 75),
     ("steps that were set back", 210),
     ("substitutions", 9),
+    ("times within a certificate", 2_000),
     ("tools that models call", 30),
     ("turns that ask for tools", 30),
     ("units that take a result over", 1),

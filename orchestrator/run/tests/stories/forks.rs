@@ -5,7 +5,7 @@ use escapement_run::journal::Decision::{Answer, Approve};
 use escapement_run::journal::Event;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
-use escapement_run::spec::Spec;
+use escapement_run::spec::{Fallback, FallbackAction, FallbackKind, Spec};
 use escapement_run::{DISCARDED, EditedPlan, Input, Keep, RefusedReason, Takes, plan, preview};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -388,6 +388,32 @@ fn a_preview_names_who_will_be_asked() {
         (vec!["q".to_owned()], vec!["mail".to_owned(), "a".to_owned()])
     );
     assert_eq!(bounds.unknown_actions, ["mail.send", "pure.work"]);
+}
+
+// RUN-7.7, RUN-12.3, RUN-11.11
+#[test]
+fn a_preview_names_what_alternatives_and_a_fallback_ask() {
+    let world = World::of(json!([call("a")]));
+    let mut spec = Spec {
+        autonomy_level: 2,
+        ..spec(Preset::Standard)
+    };
+    let mut profiles = world.run.state().profiles.clone();
+    let gates = |spec: &Spec, profiles: &[_]| preview(world.run.plan(), spec, profiles).gates;
+    assert!(gates(&spec, &profiles).is_empty());
+    spec.limits.max_substitutions = 1;
+    for profile in &mut profiles {
+        profile.alternatives = vec!["danger.wipe".to_owned()];
+    }
+    // Nobody knows what that one does.
+    assert_eq!(gates(&spec, &profiles), ["a"]);
+    spec.fallback = Some(Fallback {
+        kind: Some(FallbackKind::Action(FallbackAction {
+            action: "danger.wipe".to_owned(),
+            ..FallbackAction::default()
+        })),
+    });
+    assert_eq!(gates(&spec, &profiles), ["a", "fallback"]);
 }
 
 // RUN-6.9

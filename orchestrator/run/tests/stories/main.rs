@@ -17,6 +17,7 @@ mod hostile;
 mod limits;
 mod models;
 mod names;
+mod parsers;
 mod people;
 mod planned;
 mod planning;

@@ -44,6 +44,7 @@ pub(super) fn of_models(kind: u32, body: &Message<'_>) -> Result<Event, String> 
         51 => Event::UnitMemoized {
             unit: Unit::of(&body.message(1)?),
             output: stored(&body.message(3)?.message(2)?),
+            key: body.message(3)?.bytes(1).to_vec(),
         },
         // What has a unit is declared by an output.
         52 if !body.has(3) => Event::Uploaded {

@@ -30,6 +30,11 @@ pub(crate) struct Spec {
     pub(crate) generation_ms: u64,
     /// The run that waits for it; empty if there is none.
     pub(crate) parent: Vec<u8>,
+    /// The run that it goes on from; empty if there is none.
+    pub(crate) forked_from: Vec<u8>,
+    /// The words for effects of which nothing is known, and for those that took too long; 2 is to repeat them.
+    pub(crate) unknown: u32,
+    pub(crate) timed_out: u32,
 }
 
 pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
@@ -48,6 +53,9 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
         llm_action: body.text(9),
         parent: body.bytes(11).to_vec(),
         safety_action: body.text(17),
+        forked_from: body.bytes(14).to_vec(),
+        unknown: policy.small(1),
+        timed_out: policy.small(2),
         session_id: body.text(27),
         max_turns: limits.small(18),
         max_generations: limits.small(19),

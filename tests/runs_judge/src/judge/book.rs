@@ -1,6 +1,8 @@
 //! The journal of one run, and what it comes to.
 
-use super::money::{Attempts, Purse};
+use super::bounds::Doings;
+use super::deeds::Settled;
+use super::money::Purse;
 use super::sessions::View;
 use super::{Desk, Row};
 use crate::canonical::{chain_begin, chain_next};
@@ -14,12 +16,17 @@ pub(super) struct Book {
     entries: Vec<Vec<u8>>,
     chain: [u8; 32],
     pub(super) at: i64,
+    passed_ms: u64,
     pub(super) id: [u8; 16],
     pub(super) spec: Spec,
     pub(super) input: Value,
     pub(super) environment: Value,
     pub(super) revision: Vec<u8>,
     pub(super) risks: BTreeMap<String, u32>,
+    /// Actions whose repetition may be noticed.
+    pub(super) effects: BTreeSet<String>,
+    pub(super) n_revisions: u32,
+    pub(super) settled: Settled,
     pub(super) steps: Vec<Step>,
     pub(super) requests: BTreeMap<Vec<u8>, Request>,
     pub(super) evaluations: BTreeMap<u32, Unit>,
@@ -35,7 +42,7 @@ pub(super) struct Book {
     /// The next revision changes one step.
     pub(super) substitutes: bool,
     pub(super) purse: Purse,
-    pub(super) attempts: Attempts,
+    pub(super) doings: Doings,
     pub(super) view: View,
     /// What was uploaded: SHA-256 and names of each.
     pub(super) uploads: BTreeSet<(Vec<u8>, [String; 3])>,
@@ -119,12 +126,16 @@ impl Book {
             entries: Vec::new(),
             chain: chain_begin(run),
             at: i64::MIN,
+            passed_ms: 0,
             id: *run,
             spec: Spec::default(),
             input: Value::Null,
             environment: Value::Null,
             revision: Vec::new(),
             risks: BTreeMap::new(),
+            effects: BTreeSet::new(),
+            n_revisions: 0,
+            settled: Settled::default(),
             steps: Vec::new(),
             requests: BTreeMap::new(),
             evaluations: BTreeMap::new(),
@@ -135,7 +146,7 @@ impl Book {
             fell_back: false,
             substitutes: false,
             purse: Purse::default(),
-            attempts: Attempts::default(),
+            doings: Doings::default(),
             view: View::default(),
             uploads: BTreeSet::new(),
             created_at: 0,
@@ -153,6 +164,11 @@ impl Book {
 
     pub(super) fn entries(&self) -> &[Vec<u8>] {
         &self.entries
+    }
+
+    /// True if it was admitted, has not ended and is not paused.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.started && self.end.is_none() && self.paused_at.is_none()
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -183,11 +199,16 @@ impl Book {
         if self.end.is_some() {
             desk.finds("RI2", &format!("comes behind the end: {:?}", entry.event));
         }
+        self.passed_ms = match self.at {
+            i64::MIN => 0,
+            at => u64::try_from(entry.at.saturating_sub(at)).unwrap_or(0),
+        };
         self.at = entry.at;
         Some(entry)
     }
 
     pub(super) fn take(&mut self, entry: Entry, desk: &mut Desk<'_>) {
+        self.passes(self.passed_ms, &entry.event, desk);
         self.check_pause(&entry.event, desk);
         if matches!(
             entry.event,
@@ -206,26 +227,30 @@ impl Book {
                     desk.finds("RI1", "is that of another run");
                 }
                 self.created_at = entry.at;
-                self.attempts.are_promised(desk);
+                self.doings.are_promised(desk);
                 self.spec = *spec;
                 self.input = desk.object(&input);
                 self.environment = desk.object(&environment);
                 self.check_allowance(desk);
+                self.begins_from(entry.at, desk);
             }
             Event::Planned {
                 digest,
                 n_steps,
                 document,
                 risks,
+                effects,
                 generation,
                 disabled,
             } => {
                 self.revision = digest;
+                self.n_revisions += 1;
+                (self.settled, self.effects) = (Settled::default(), effects.into_iter().collect());
                 self.risks = risks.into_iter().collect();
                 let document = desk.object(&document);
                 self.check_revision(&document, generation, &disabled, desk);
                 if generation > 0 {
-                    self.attempts.are_promised(desk);
+                    self.doings.are_promised(desk);
                 }
                 self.begins_anew(&document, n_steps);
             }
@@ -315,8 +340,9 @@ impl Book {
             }
             Event::StepSkipped { step } | Event::StepBlocked(step) => self.moves(step, Stage::Left, desk),
             Event::StepReset(step) => {
+                self.sets_back(step, desk);
                 desk.count("steps that were set back");
-                self.attempts.are_open = true;
+                self.doings.are_open = true;
                 if self.cause.is_some_and(|(cause, _)| cause == Some(step)) {
                     self.cause = None;
                 }
@@ -331,8 +357,15 @@ impl Book {
                     ..Step::default()
                 };
             }
-            Event::Memoized { step, output, units } => {
+            Event::Memoized {
+                step,
+                output,
+                units,
+                keys,
+            } => {
                 desk.count("steps that were kept");
+                self.keeps(step);
+                keys.iter().for_each(|key| self.takes_over(step, key, desk));
                 self.moves(step, Stage::Completed, desk);
                 let output = output.map(|output| desk.value(&output));
                 let units = units.iter().zip(0..).map(|(output, index)| {

@@ -11,7 +11,7 @@ pub(super) struct Execution {
     pub(super) run: [u8; 16],
     pub(super) unit: Unit,
     pub(super) attempt: u32,
-    action: String,
+    pub(super) action: String,
     /// What the journal says that it may use, and the model that it asks.
     pub(super) may_use: Usage,
     pub(super) model: String,
@@ -87,6 +87,8 @@ impl Judge {
             return self.finds("RI3", text);
         };
         known.n_began += 1;
+        self.does(execution, payload, environment);
+        let known = &self.executions[&execution];
         let (run, unit, again) = (known.run, known.unit, known.n_began > 1);
         let [asks_model, calls_tool, ..] = known.may_use;
         let same = is_what_was_sent(&known.request, payload, environment);

@@ -13,40 +13,6 @@ pub(super) struct Purse {
     pub(super) extensions: [u64; KINDS],
 }
 
-/// The attempts of a run, held against what could be told before.
-#[derive(Debug, Default)]
-pub(super) struct Attempts {
-    n: u64,
-    promised: Option<u64>,
-    /// Those that a preview does not count.
-    pub(super) n_uncounted: u64,
-    /// A person has added some.
-    pub(super) are_open: bool,
-}
-
-impl Attempts {
-    /// With an entry that begins a plan there is another promise, and all are counted anew.
-    pub(super) fn are_promised(&mut self, desk: &Desk<'_>) {
-        *self = Self {
-            promised: desk.promised,
-            ..Self::default()
-        };
-    }
-
-    // RI8
-    pub(super) fn check(&mut self, desk: &mut Desk<'_>) {
-        self.n += 1;
-        let Some(promised) = self.promised.filter(|_| !self.are_open) else {
-            return;
-        };
-        desk.count("attempts within a certificate");
-        let most = promised + self.n_uncounted;
-        if self.n > most {
-            desk.finds("RI8", &format!("attempt {} of {most} that were promised", self.n));
-        }
-    }
-}
-
 impl Book {
     // RI15
     /// An attempt is intended: there is room for what it may use.

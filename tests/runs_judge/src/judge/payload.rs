@@ -300,3 +300,9 @@ const OWN_KEYS: [&str; 8] = [
     "failed_dependencies",
     "approval",
 ];
+
+/// The payload in a request.
+pub(super) fn sent(request: &[u8]) -> Result<Value, String> {
+    let request = Message::parse(request)?;
+    Value::of_object(request.message(1)?.message(4)?.bytes(3))
+}

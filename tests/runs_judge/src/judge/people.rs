@@ -12,6 +12,8 @@ impl Book {
         match event {
             Event::Asked(asked) => {
                 desk.count("questions");
+                self.asks_about_deed(&asked.earlier, desk);
+                self.check_asked(&asked, desk);
                 if let Some(unit) = asked.unit
                     && let Some(it) = self.in_epoch(unit, desk)
                 {
@@ -95,13 +97,18 @@ impl Book {
             self.purse.extensions[request.asked.budget] += 1;
         }
         let (unit, approvers) = (request.asked.unit, request.approvers.clone());
-        self.attempts.are_open |= matches!(said.decision, 4 | 6);
+        self.doings.are_open |= matches!(said.decision, 4 | 6);
         let is_of_budget = request.asked.kind == 4;
+        let earlier = request.asked.earlier.clone();
         let Some(unit) = unit else { return };
         let Some(it) = self.in_epoch(unit, desk) else {
             return;
         };
         it.waits = false;
+        if said.decision == 6 {
+            let earlier = (!earlier.is_empty()).then_some(&earlier[..]);
+            return self.is_excused(unit, earlier, desk);
+        }
         match said.decision {
             0 | 5 => (it.completed, it.output) = (true, value),
             1 | 2 => {

@@ -100,7 +100,7 @@ impl Book {
             }
             return;
         }
-        self.attempts.check(desk);
+        self.check_bounds(called, desk);
         self.check_turn(called, desk);
     }
 }

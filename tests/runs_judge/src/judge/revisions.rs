@@ -10,7 +10,7 @@ impl Book {
     pub(super) fn begins_anew(&mut self, document: &Value, n_steps: u32) {
         let floor = self.steps.iter().map(|step| step.epoch).max();
         // A substitution is one of those that a preview counts.
-        self.attempts.are_open |= floor.is_some() && !std::mem::take(&mut self.substitutes);
+        self.doings.are_open |= floor.is_some() && !std::mem::take(&mut self.substitutes);
         self.steps = steps_of(document, n_steps);
         for step in &mut self.steps {
             (step.epoch, step.is_epoch_open) = (floor.unwrap_or(0), floor.is_some());

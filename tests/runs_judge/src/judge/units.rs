@@ -1,7 +1,7 @@
 //! Attempts, evaluations and children: what is intended, how it ends, and what may follow.
 
 use super::book::{Book, Stage};
-use super::{Desk, Execution, ledger};
+use super::{Desk, Execution, ledger, payload};
 use crate::canonical::Attempt;
 use crate::journal::{Called, Event, Output, Unit};
 use crate::wire::Value;
@@ -28,7 +28,8 @@ impl Book {
                 budget,
             } => {
                 self.check_retry(unit, retry, budget, desk);
-                self.attempts.n_uncounted += u64::from(retry == 0);
+                self.doings.n_uncounted += u64::from(retry == 0);
+                self.is_excused(unit, None, desk);
                 if let Some(it) = self.in_epoch(unit, desk) {
                     it.retry_at = Some(due_at);
                     it.retries = it.retries.max(retry);
@@ -46,7 +47,10 @@ impl Book {
                     (it.failed, it.retry_at, it.waits) = (true, None, false);
                 }
             }
-            Event::UnitMemoized { unit, output } => self.memoized(unit, &output, desk),
+            Event::UnitMemoized { unit, output, key } => {
+                self.takes_over(unit.step, &key, desk);
+                self.memoized(unit, &output, desk);
+            }
             Event::ToolsAsked { unit, calls } => self.tools_asked(unit, calls, desk),
             Event::BudgetAwaited(unit) => {
                 if let Some(it) = self.in_epoch(unit, desk) {
@@ -54,6 +58,7 @@ impl Book {
                 }
             }
             Event::ChildStarted { unit, run, reserved } => {
+                self.doings.makes_child(desk);
                 self.gives(unit, &run, reserved, desk);
                 self.child_started(unit, run, desk);
             }
@@ -138,6 +143,9 @@ impl Book {
         let request = desk.load(&called.request);
         self.check_request(called, &request, desk);
         let id = self.attempt(unit, called.attempt).id("execution");
+        if let Ok(payload) = payload::sent(&request) {
+            self.intends(id, called, &payload, self.at, desk);
+        }
         let execution = Execution::new(self.id, unit, called, request);
         if desk.executions.insert(id, execution).is_some() {
             desk.finds("RI9", &format!("{unit:?} has an id that was used before"));
@@ -162,7 +170,7 @@ impl Book {
     fn ended(&mut self, output: &Output, desk: &mut Desk<'_>) {
         desk.count("outcomes");
         // It is called again with an approval.
-        self.attempts.n_uncounted += u64::from(output.class == 6);
+        self.doings.n_uncounted += u64::from(output.class == 6);
         let unit = output.unit;
         let value = output.output.as_ref().map(|output| desk.value(output));
         let stage = self.stage_of(unit);
@@ -187,6 +195,7 @@ impl Book {
         }
         self.checked(unit, value.as_ref());
         let id = self.attempt(unit, output.attempt).id("execution");
+        desk.deeds.ended(&id, output.class, self.at);
         if let Some(execution) = desk.executions.get_mut(&id) {
             execution.is_over = true;
             let (reported, has_settled) = (execution.reported.clone(), execution.has_settled);

@@ -1,0 +1,255 @@
+//! Effects that are made again by another revision or a fork, from what handlers saw. A repetition has a reason that stands in a
+//! journal: the result was taken over, a person was asked, the policy is to repeat, or steps were set back.
+
+use super::book::Book;
+use super::{Desk, Finding, Judge};
+use crate::canonical::{Canonical, uuid};
+use crate::journal::{Called, Unit};
+use crate::wire::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// SHA-256 of an action, a payload and an environment: the same deed has the same one, whichever step of whichever plan does it.
+pub(super) type Key = [u8; 32];
+
+/// An attempt whose repetition may be noticed.
+#[derive(Debug)]
+struct Deed {
+    run: [u8; 16],
+    /// Counts the revisions of the run.
+    revision: u32,
+    step: String,
+    unit: Unit,
+    attempt: u32,
+    /// When it was intended, by the run's clock, and after how many others.
+    at: i64,
+    order: u64,
+    /// What the handler was handed; `None` until it began.
+    seen: Option<Key>,
+    /// How it ended, by its journal, and when.
+    class: Option<(u32, i64)>,
+    /// The law or a person allows to do it again.
+    is_excused: bool,
+    /// It does again what was done before.
+    repeats: Option<String>,
+}
+
+/// All of them, by the ids of their executions.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    known: BTreeMap<[u8; 16], Deed>,
+    /// Runs that go on where others were: the other one, and when that was.
+    origins: BTreeMap<[u8; 16], (Vec<u8>, i64, u64)>,
+    order: u64,
+}
+
+/// What a revision has of deeds before it.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// Results that units have taken over, by their steps.
+    taken: Vec<(u32, Key)>,
+    /// Executions that somebody was asked about.
+    asked: Vec<[u8; 16]>,
+    /// Steps that were kept as a whole, by their keys.
+    kept: BTreeSet<String>,
+    /// Steps that were set back.
+    set_back: BTreeSet<u32>,
+}
+
+impl Deeds {
+    fn excuse(&mut self, is_meant: impl Fn(&Deed) -> bool) {
+        let meant = self.known.values_mut().filter(|deed| is_meant(deed));
+        meant.for_each(|deed| deed.is_excused = true);
+    }
+
+    /// The attempt has ended like this, by its journal.
+    pub(super) fn ended(&mut self, execution: &[u8; 16], class: u32, at: i64) {
+        if let Some(deed) = self.known.get_mut(execution) {
+            deed.class = Some((class, at));
+        }
+    }
+
+    /// The runs that this one goes on from, each with the time at which it was left.
+    fn lineage(&self, run: [u8; 16]) -> BTreeMap<[u8; 16], (i64, u64)> {
+        let mut lineage = BTreeMap::new();
+        let mut next = Some(run);
+        while let Some((from, at, order)) = next.and_then(|run| self.origins.get(&run)) {
+            next = from[..]
+                .try_into()
+                .ok()
+                .filter(|from| !lineage.contains_key(from));
+            if let Some(from) = next {
+                lineage.insert(from, (*at, *order));
+            }
+        }
+        lineage
+    }
+}
+
+impl Book {
+    /// The run is made; perhaps it goes on where another one was.
+    pub(super) fn begins_from(&self, at: i64, desk: &mut Desk<'_>) {
+        if !self.spec.forked_from.is_empty() {
+            let origin = (self.spec.forked_from.clone(), at, desk.deeds.order);
+            desk.deeds.origins.insert(self.id, origin);
+        }
+    }
+
+    // RI17
+    /// An attempt is intended: is it one of a deed that was done before, or may have been?
+    pub(super) fn intends(
+        &self,
+        id: [u8; 16],
+        called: &Called,
+        payload: &Value,
+        at: i64,
+        desk: &mut Desk<'_>,
+    ) {
+        let unit = called.unit;
+        if unit.is_generation() || unit.is_check() || !self.effects.contains(&called.action) {
+            return;
+        }
+        let key = key_of(&called.action, payload, &self.environment);
+        let lineage = desk.deeds.lineage(self.id);
+        let is_before = |deed: &&Deed| {
+            let of_run = deed.run == self.id && deed.revision < self.n_revisions;
+            let left = lineage.get(&deed.run);
+            of_run || left.is_some_and(|(at, order)| deed.at < *at && deed.order <= *order)
+        };
+        let mut before = desk.deeds.known.values().filter(is_before).filter(|deed| {
+            // What a fork has not heard of when it was made is in doubt there.
+            let left = lineage.get(&deed.run).map_or(i64::MAX, |(at, _)| *at);
+            let class = deed.class.filter(|(_, ended_at)| *ended_at < left);
+            let may_have_happened = match class.map(|(class, _)| class) {
+                Some(0) => true,
+                Some(4) => self.spec.timed_out != POLICY_RETRY,
+                Some(5) | None => self.spec.unknown != POLICY_RETRY,
+                Some(_) => false,
+            };
+            let is_kept = self.settled.kept.contains(&deed.step);
+            deed.seen == Some(key) && may_have_happened && !deed.is_excused && !is_kept
+        });
+        let settled = &self.settled;
+        let is_asked = |id: &&[u8; 16]| {
+            desk.deeds
+                .known
+                .get(*id)
+                .is_some_and(|deed| deed.seen == Some(key))
+        };
+        let n_settled = settled.taken.iter().filter(|(_, taken)| *taken == key).count()
+            + settled.asked.iter().filter(is_asked).count();
+        let repeats = before.nth(n_settled).map(|deed| {
+            let (run, now, action) = (uuid(&deed.run), uuid(&self.id), &called.action);
+            let (step, revision) = (&deed.step, deed.revision);
+            format!("run {now}: {action} of {unit:?} does again what {step:?} of revision {revision} of run {run} did")
+        });
+        let deed = Deed {
+            run: self.id,
+            revision: self.n_revisions,
+            step: self.steps[unit.step as usize].key.clone(),
+            unit,
+            attempt: called.attempt,
+            at,
+            order: desk.deeds.order,
+            seen: None,
+            class: None,
+            is_excused: false,
+            repeats: repeats.filter(|_| !settled.set_back.contains(&unit.step)),
+        };
+        desk.deeds.order += 1;
+        desk.deeds.known.insert(id, deed);
+    }
+
+    /// A unit has a result without a call.
+    pub(super) fn takes_over(&mut self, step: u32, key: &[u8], desk: &mut Desk<'_>) {
+        if let Ok(key) = key.try_into() {
+            desk.count("results without a call");
+            self.settled.taken.push((step, key));
+        }
+    }
+
+    /// A step is kept as a whole.
+    pub(super) fn keeps(&mut self, step: u32) {
+        let key = self.steps.get(step as usize).map(|step| step.key.clone());
+        self.settled.kept.extend(key);
+    }
+
+    /// Somebody is asked about an attempt of an earlier revision, or of another run.
+    pub(super) fn asks_about_deed(&mut self, execution: &[u8], desk: &mut Desk<'_>) {
+        if let Ok(execution) = execution.try_into() {
+            desk.count("questions about earlier effects");
+            self.settled.asked.push(execution);
+        }
+    }
+
+    /// It did not happen, by the word of a person, or is retried by the law.
+    pub(super) fn is_excused(&self, unit: Unit, earlier: Option<&[u8]>, desk: &mut Desk<'_>) {
+        if let Some(execution) = earlier
+            && let Some(deed) = desk.deeds.known.get_mut(execution)
+        {
+            deed.is_excused = true;
+            return;
+        }
+        let attempts = self.unit(unit).map_or(0, |unit| unit.attempts);
+        let run = self.id;
+        desk.deeds
+            .excuse(|deed| deed.run == run && deed.unit == unit && deed.attempt == attempts);
+    }
+
+    /// A step is set back, which repeats what it did only if that is allowed.
+    pub(super) fn sets_back(&mut self, step: u32, desk: &mut Desk<'_>) {
+        let (run, revision) = (self.id, self.n_revisions);
+        let taken: BTreeSet<Key> = self
+            .settled
+            .taken
+            .iter()
+            .filter(|it| it.0 == step)
+            .map(|it| it.1)
+            .collect();
+        self.settled.taken.retain(|it| it.0 != step);
+        self.settled.set_back.insert(step);
+        desk.deeds.excuse(|deed| {
+            let is_own = deed.run == run && deed.revision == revision && deed.unit.step == step;
+            is_own || deed.seen.is_some_and(|seen| taken.contains(&seen))
+        });
+    }
+}
+
+impl Judge {
+    // RI17
+    /// A handler has begun, and this is what it was handed.
+    pub(super) fn does(&mut self, execution: [u8; 16], payload: &[u8], environment: &[u8]) {
+        let (Some(known), Some(deed)) = (
+            self.executions.get(&execution),
+            self.deeds.known.get_mut(&execution),
+        ) else {
+            return;
+        };
+        let (Ok(payload), Ok(Value::Object(mut environment))) =
+            (Value::of_object(payload), Value::of_object(environment))
+        else {
+            return;
+        };
+        environment.remove(OWN);
+        deed.seen = Some(key_of(&known.action, &payload, &Value::Object(environment)));
+        *self.counts.entry("effects that handlers began").or_default() += 1;
+        if let Some(text) = deed.repeats.take() {
+            self.findings.push(Finding {
+                invariant: "RI17",
+                text,
+            });
+        }
+    }
+}
+
+fn key_of(action: &str, payload: &Value, environment: &Value) -> Key {
+    Canonical::named("escapement run result 1")
+        .text(action)
+        .object(payload)
+        .object(environment)
+        .hash()
+}
+
+/// What a run adds to the environment of its attempts.
+const OWN: &str = "escapement_run";
+/// The word of a policy that repeats what is in doubt.
+const POLICY_RETRY: u32 = 2;
