@@ -87,6 +87,7 @@ async fn damaged(world: &mut World, sql: &str, run_id: &str) {
         .refusal("RunService/CancelRun", json!({ "run_id": run_id }))
         .await;
     assert_eq!(refused.is(), (Code::DataLoss, "RUN_DAMAGED"), "{sql}");
+    assert!(refused.message.contains("DiscardRun"), "{refused:?}");
 }
 
 #[tokio::test]
