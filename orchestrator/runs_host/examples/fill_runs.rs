@@ -15,7 +15,7 @@ use escapement_model::opaque::{ListBuilder, Opaque, StructBuilder};
 use escapement_run::Input;
 use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
-use escapement_run::spec::Spec;
+use escapement_run::spec::{Limits, Spec};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost};
 use escapement_store::EmbeddedOptions;
@@ -109,7 +109,7 @@ impl Filling {
             let run = NewRun {
                 run_id: *run_id,
                 spec: Spec {
-                    limits: Preset::Standard.limits(1),
+                    limits: patient(),
                     policy: Preset::Standard.policy(),
                     autonomy_level: 4,
                     priority: 5,
@@ -154,6 +154,19 @@ impl Filling {
         }
     }
 }
+
+/// Limits that outlast the filling and every start that is measured on it: an attempt that times out would be cancelled.
+fn patient() -> Limits {
+    Limits {
+        attempt_ms: HOUR_MS,
+        queue_wait_ms: HOUR_MS,
+        worker_wait_ms: HOUR_MS,
+        run_ms: 24 * HOUR_MS,
+        ..Preset::Standard.limits(1)
+    }
+}
+
+const HOUR_MS: u64 = 3_600_000;
 
 fn asks() -> Result<Plan, Fault> {
     let config = StructBuilder::new()

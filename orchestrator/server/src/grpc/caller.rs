@@ -75,8 +75,7 @@ impl Caller {
 
     /// Refuses an attempt that hands in what is no child of its own execution.
     pub(crate) fn check_parent(&self, parent: Option<&str>) -> Result<(), Rejection> {
-        let is_own =
-            |attempt: &Arc<Attempt>| parent.and_then(|id| id.parse().ok()) == Some(attempt.execution_id);
+        let is_own = |own: &Arc<Attempt>| parent.and_then(|id| id.parse().ok()) == Some(own.execution_id);
         match self.attempt.as_ref().is_none_or(is_own) {
             true => Ok(()),
             false => Err(Rejection::Denied(Denial::ParentNotPermitted)),
@@ -124,9 +123,7 @@ impl Caller {
     /// True if the caller may know of the execution that lies there.
     fn knows(&self, execution_id: ExecutionId, place: &Place) -> bool {
         match self.attempt() {
-            Some(Attempt {
-                execution_id: own, ..
-            }) => execution_id == *own || place.parent == Some(*own),
+            Some(attempt) => [Some(execution_id), place.parent].contains(&Some(attempt.execution_id)),
             None => self.principal.sees_of(&place.namespace, place.owner.as_deref()),
         }
     }

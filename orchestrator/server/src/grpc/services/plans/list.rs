@@ -36,11 +36,8 @@ impl Plans {
             let mut page = list(reader, &query, before, n_wanted)?;
             let last = page.last().filter(|_| page.len() == LOOKED_AT_MAX);
             let unread = last.filter(|_| caller.is_some()).map(|last| last.number);
-            page.retain(|summary| {
-                caller
-                    .as_ref()
-                    .is_none_or(|caller| finds(caller, reader, summary))
-            });
+            let is_found = |it: &StoredSummary| caller.as_ref().is_none_or(|who| finds(who, reader, it));
+            page.retain(is_found);
             Ok((page, unread))
         };
         let (mut summaries, unread) = self.edge.readers.read(ReadClass::List, read).await?;
