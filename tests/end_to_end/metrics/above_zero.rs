@@ -88,13 +88,15 @@ const KEPT: [&str; 9] = [
 ];
 
 /// Figures that no test of a whole process sees above 0, and why.
-const NEVER_SEEN: [&str; 4] = [
+const NEVER_SEEN: [&str; 5] = [
     // It takes a client that goes between the kernel's accept and the program's next line.
     r#"escapement_connections_refused_total{reason="broken"}"#,
     // What waits for the engine is taken within microseconds.
     "escapement_engine_lane_depth",
     // It takes an execution that is removed before its event was delivered; the tests of sinks see it.
     r#"escapement_events_total{outcome="dropped"}"#,
+    // It takes a client that says nothing of HTTP/2; the tests of hostile handshakes see it.
+    r#"escapement_handshake_failures_total{reason="no_http2"}"#,
     // It takes 1,025 handshakes at a time, more than many machines let a test have open.
     r#"escapement_handshake_failures_total{reason="too_many"}"#,
 ];
@@ -132,13 +134,13 @@ async fn of_sinks() -> Seen {
     );
     let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let away_url = format!("http://{}/", away.local_addr().unwrap());
-    let (world, _sinks) = sinks::world(
+    let (mut world, sinks) = sinks::world(
         |sinks| {
             let sinks = sinks.sink("takes", &takes.url("/"), "");
             let sinks = sinks.sink("refuses", &refuses.url("/"), "give_up_after_ms = 1000");
             sinks.sink("away", &away_url, "timeout_ms = 100")
         },
-        counting,
+        |settings| counting(settings).flag("--tls-reload-interval-ms", 0),
     )
     .await;
     let address = address(&world).await;
@@ -159,6 +161,14 @@ async fn of_sinks() -> Seen {
     });
     let mut seen = Seen::default();
     seen.look(samples.await.unwrap());
+
+    let reloads = |outcome| format!(r#"escapement_reloads_total{{what="sinks",outcome="{outcome}"}}"#);
+    let sinks = sinks.sink("another", &takes.url("/"), "");
+    world.orchestrator.process.signal(Signal::HUP).unwrap();
+    seen.until(&address, &[(&reloads("replaced"), 1.0)]).await;
+    let _sinks = sinks.sink("wrong", &takes.url("/"), "nane = 1");
+    world.orchestrator.process.signal(Signal::HUP).unwrap();
+    seen.until(&address, &[(&reloads("refused"), 1.0)]).await;
     seen
 }
 
