@@ -12,6 +12,8 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         component("clippy", &["clippy", "--version"]),
         debian_package("git", "git"),
         debian_package("systemd-analyze", "systemd"),
+        // The pages for operators ask by it.
+        debian_package("curl", "curl"),
         valgrind(folder),
         prometheus(folder),
         buildah(folder),
