@@ -94,20 +94,16 @@ impl Run {
         now: i64,
         blobs: &dyn Blobs,
     ) -> Result<(Self, Commit), Refused> {
-        let (keep, edited) = (takes.keep, takes.edited.clone());
+        let Takes {
+            keep,
+            edited,
+            allow_repeat_effects: may_repeat,
+        } = takes;
         let from = other.state();
         require_contents(from)?;
         let set_back = set_back(other, keep)?;
-        if let Some(edited) = &edited
-            && let Some(changed) = other.changed_by(keep, &edited.plan)?.first()
-        {
-            return Err(Refused {
-                reason: RefusedReason::KeptStepChanged,
-                message: format!(
-                    "the step {:?} has a result and is changed ({})",
-                    changed.key, changed.path
-                ),
-            });
+        if let Some(edited) = &edited {
+            other.require_unchanged(keep, &edited.plan)?;
         }
         let mut state = RunState {
             chain: Bytes::copy_from_slice(&chain_begin(&run_id)),
@@ -117,7 +113,7 @@ impl Run {
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
-        let left = left_over(other, &takes, &set_back, &plan, now, blobs)?;
+        let left = left_over(other, keep, may_repeat, &set_back, &plan, now, blobs)?;
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -174,14 +170,30 @@ impl Run {
     /// # Errors
     /// [`Refused`] with [`RefusedReason::UnknownStep`].
     pub fn changed_by(&self, keep: Keep<'_>, plan: &Plan) -> Result<Vec<ChangedStep>, Refused> {
-        let kept = self.state().steps[..n_kept(self, keep)?].iter().enumerate();
+        let set_back = set_back(self, keep)?;
+        let kept = (0..)
+            .zip(&self.state().steps)
+            .filter(|(step, _)| !set_back.contains(step));
         let completed = kept.filter(|(_, state)| state.stage() == StepStage::Completed);
-        let changed = completed.filter_map(|(index, _)| {
-            let path = difference(self.plan(), index, plan)?;
-            let key = self.plan().steps[index].key.clone();
+        let changed = completed.filter_map(|(step, _)| {
+            let path = difference(self.plan(), step as usize, plan)?;
+            let key = self.plan().steps[step as usize].key.clone();
             Some(ChangedStep { key, path })
         });
         Ok(changed.collect())
+    }
+
+    fn require_unchanged(&self, keep: Keep<'_>, plan: &Plan) -> Result<(), Refused> {
+        let changed = self.changed_by(keep, plan)?;
+        changed.first().map_or(Ok(()), |changed| {
+            Err(Refused {
+                reason: RefusedReason::KeptStepChanged,
+                message: format!(
+                    "the step {:?} has a result and is changed ({})",
+                    changed.key, changed.path
+                ),
+            })
+        })
     }
 }
 
@@ -223,8 +235,16 @@ fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
         Some(checkpoint) => state.stage() != StepStage::Completed || !checkpoint.completed.contains(&step),
         None => true,
     };
+    let plan = &other.plan().steps;
     let first = match keep {
-        Keep::Completed | Keep::Before(_) => n_kept(other, keep)?,
+        Keep::Completed => plan.len(),
+        Keep::Before(key) => plan
+            .iter()
+            .position(|step| step.key == key)
+            .ok_or_else(|| Refused {
+                reason: RefusedReason::UnknownStep,
+                message: format!("the plan has no step {key:?}"),
+            })?,
         Keep::Nothing | Keep::Checkpoint(_) => 0,
     };
     let steps = (0..).zip(&from.steps).skip(first);
@@ -237,13 +257,13 @@ fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
 /// back takes nothing of the steps that it sets back: it is refused if they had effects.
 fn left_over(
     other: &Run,
-    takes: &Takes<'_>,
+    keep: Keep<'_>,
+    may_repeat: bool,
     set_back: &BTreeSet<u32>,
     plan: &Plan,
     now: i64,
     blobs: &dyn Blobs,
 ) -> Result<LeftOver, Refused> {
-    let (keep, may_repeat) = (takes.keep, takes.allow_repeat_effects);
     let mut state = other.state().clone();
     let mut left = LeftOver {
         results: core::mem::take(&mut state.results),
@@ -275,23 +295,6 @@ fn left_over(
         left.results.clear();
     }
     Ok(left)
-}
-
-/// Steps of the other run, from the first in canonical order, that are kept if they have ended.
-fn n_kept(other: &Run, keep: Keep<'_>) -> Result<usize, Refused> {
-    let steps = &other.plan().steps;
-    match keep {
-        Keep::Nothing => Ok(0),
-        Keep::Completed => Ok(steps.len()),
-        Keep::Checkpoint(_) => checkpoint_of(other.state(), keep).map(|_| steps.len()),
-        Keep::Before(key) => {
-            let found = steps.iter().position(|step| step.key == key);
-            found.ok_or_else(|| Refused {
-                reason: RefusedReason::UnknownStep,
-                message: format!("the plan has no step {key:?}"),
-            })
-        }
-    }
 }
 
 // RUN-8.9
