@@ -10,6 +10,7 @@ mod notices;
 mod references;
 mod removal;
 mod restarts;
+mod revisions;
 mod sample;
 
 pub use self::sample::{
@@ -120,7 +121,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ),
     (
         "a revision is found while it is referred to",
-        definitions::a_revision_is_found_while_it_is_referred_to,
+        revisions::a_revision_is_found_while_it_is_referred_to,
     ),
     (
         "the newest run of a plan is found",

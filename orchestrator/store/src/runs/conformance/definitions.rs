@@ -1,16 +1,16 @@
-//! Stories about saved plans, action profiles and revisions. Knows no plan.
+//! Stories about saved plans and action profiles. Knows no plan.
 
 use escapement_model::Namespace;
 
-use super::sample::{content, revision};
+use super::sample::content;
 use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use crate::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use crate::runs::{
     ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved, Scope,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved,
 };
 
-fn put(name: &str, at: i64) -> DefinitionPut {
+pub(super) fn put(name: &str, at: i64) -> DefinitionPut {
     DefinitionPut {
         namespace: Namespace::default(),
         owner: Some("owner".to_owned()),
@@ -22,7 +22,7 @@ fn put(name: &str, at: i64) -> DefinitionPut {
     }
 }
 
-fn write(name: &str, expected: ExpectedVersion, put: DefinitionPut) -> DefinitionWrite {
+pub(super) fn write(name: &str, expected: ExpectedVersion, put: DefinitionPut) -> DefinitionWrite {
     DefinitionWrite {
         kind: DefinitionKind::SavedPlan,
         name: name.to_owned(),
@@ -31,7 +31,7 @@ fn write(name: &str, expected: ExpectedVersion, put: DefinitionPut) -> Definitio
     }
 }
 
-fn delete(name: &str, expected: ExpectedVersion) -> DefinitionWrite {
+pub(super) fn delete(name: &str, expected: ExpectedVersion) -> DefinitionWrite {
     DefinitionWrite {
         kind: DefinitionKind::SavedPlan,
         name: name.to_owned(),
@@ -40,7 +40,7 @@ fn delete(name: &str, expected: ExpectedVersion) -> DefinitionWrite {
     }
 }
 
-fn define(subject: &mut dyn ReopenableRuns, write: &DefinitionWrite) -> DefinitionOutcome {
+pub(super) fn define(subject: &mut dyn ReopenableRuns, write: &DefinitionWrite) -> DefinitionOutcome {
     subject.store().define(write).expect("a healthy store writes")
 }
 
@@ -49,7 +49,7 @@ fn plan(subject: &mut dyn ReopenableRuns, name: &str) -> Option<Definition> {
     found.expect("a healthy store reads")
 }
 
-const DONE: fn(u64) -> DefinitionOutcome = |version| DefinitionOutcome::Done { version };
+pub(super) const DONE: fn(u64) -> DefinitionOutcome = |version| DefinitionOutcome::Done { version };
 
 pub(super) fn a_definition_changes_version_by_version(make: Make<'_>) {
     let mut subject = make();
@@ -307,87 +307,6 @@ pub(super) fn a_definition_keeps_what_it_refers_to(make: Make<'_>) {
     assert!(is_there(subject, &shared));
     assert_eq!(define(subject, &delete("plan", ExpectedVersion::Any)), DONE(3));
     assert!(!is_there(subject, &shared) && !is_there(subject, &new));
-}
-
-/// The document of a revision as it is seen from these namespaces of these owners.
-fn seen_from(
-    subject: &mut dyn ReopenableRuns,
-    digest: &[u8; 32],
-    scopes: &[(&str, Option<&str>)],
-) -> Option<bytes::Bytes> {
-    let scope = |(name, owner): &(&str, Option<&str>)| Scope {
-        namespace: Namespace::parse(name),
-        owner: owner.map(str::to_owned),
-    };
-    let these: Vec<Scope> = scopes.iter().map(scope).collect();
-    let found = reader(subject).revision(digest, &these).expect("reads");
-    let content = reader(subject)
-        .content_of_revision(digest, &these)
-        .expect("reads");
-    assert_eq!(content, found.as_ref().map(|found| found.content));
-    found.map(|found| found.document)
-}
-
-pub(super) fn a_revision_is_found_while_it_is_referred_to(make: Make<'_>) {
-    let mut subject = make();
-    let subject = &mut *subject;
-    let digest = [7; 32];
-    let found = |subject: &mut dyn ReopenableRuns| {
-        let reader = reader(subject);
-        let found = reader.revision(&digest, &[Scope::EVERYTHING]).expect("reads");
-        let content = reader
-            .content_of_revision(&digest, &[Scope::EVERYTHING])
-            .expect("reads");
-        assert_eq!(content, found.as_ref().map(|found| found.content));
-        found
-    };
-    assert_eq!(found(subject), None);
-    let (one, other) = (revision(1, digest), revision(2, digest));
-    let sample = RunSample::new(1);
-    let mut create = sample.create();
-    // The same bytes may have come as anything else before.
-    create.contents = vec![Content::new(one.bytes().clone()), one.clone()];
-    commit(subject, [create]);
-    let mut put = put("plan", 1);
-    put.contents = vec![other.clone()];
-    assert_eq!(
-        define(subject, &write("plan", ExpectedVersion::New, put)),
-        DONE(1)
-    );
-    assert_eq!(sample.created.namespace.as_str(), "billing");
-    let owner = sample.created.owner.as_deref();
-    for (scopes, expected) in [
-        (&[("billing", None)][..], Some(&one)),
-        (&[("billing", owner)], Some(&one)),
-        (&[("billing", Some("nobody"))], None),
-        (&[("default", None)], Some(&other)),
-        (&[("default", Some("nobody"))], None),
-        (&[("default", owner), ("agents", None)], None),
-        (&[("billing", Some("nobody")), ("default", None)], Some(&other)),
-        (&[("", owner)], Some(&one)),
-        (&[("agents", None)], None),
-        (&[], None),
-    ] {
-        assert_eq!(
-            seen_from(subject, &digest, scopes).as_ref(),
-            expected.map(Content::bytes),
-            "{scopes:?}"
-        );
-    }
-    let revision = found(subject).expect("a run refers to it");
-    assert_eq!(
-        (revision.content, &revision.document),
-        (one.digest(), one.bytes()),
-        "the first of two documents"
-    );
-    let mut release = sample.append(2, 1);
-    release.released = vec![one.digest()];
-    commit(subject, [release]);
-    subject.reopen();
-    let revision = found(subject).expect("a saved plan refers to it");
-    assert_eq!(revision.document, *other.bytes());
-    assert_eq!(define(subject, &delete("plan", ExpectedVersion::Any)), DONE(1));
-    assert_eq!(found(subject), None);
 }
 
 pub(super) fn the_newest_run_of_a_plan_is_found(make: Make<'_>) {
