@@ -1,7 +1,8 @@
-//! The two clocks of the shell. The only file that reads them for the engine and for new ids.
+//! The two clocks of the shell. The only way to them for the engine and for new ids.
 
 use escapement_contract::Moment;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+pub(crate) use escapement_transport::unix_ms;
+use std::time::Instant;
 
 /// Milliseconds since the start of the process on a clock that never goes back, and the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +30,6 @@ impl Clock {
         // A timer beyond a century is as good as none, and the addition must not overflow.
         self.boot + std::time::Duration::from_millis(monotonic_ms.min(CENTURY_MS))
     }
-}
-
-/// A wall clock before 1970 counts as 1970.
-pub(crate) fn unix_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
 const CENTURY_MS: u64 = 100 * 365 * 24 * 3_600_000;

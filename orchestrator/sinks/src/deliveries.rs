@@ -8,7 +8,6 @@ mod message;
 mod page;
 mod post;
 mod task;
-mod time;
 
 pub use self::cursors::FeedMark;
 pub use self::figures::{DeliveryFigures, SinkFigures};

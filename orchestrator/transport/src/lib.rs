@@ -46,3 +46,4 @@ pub use listen::Connections;
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};
+pub use wall_clock::unix_ms;

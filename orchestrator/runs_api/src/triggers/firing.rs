@@ -1,13 +1,12 @@
 //! Fires a trigger: its run, the firing and what the trigger remembers are one commit. Finds no cause.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, RunId};
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
+pub(super) use escapement_transport::unix_ms as now_ms;
 use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
@@ -371,12 +370,6 @@ pub(crate) fn of_store(fault: StoreFault) -> CallError {
         }
         _ => CallError::Store,
     }
-}
-
-/// Unix milliseconds.
-pub(super) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A firing with a run.

@@ -1,7 +1,7 @@
 //! What operators see of sinks. Decides nothing.
 
-use super::time::unix_ms;
 use escapement_delivery::Came;
+use escapement_transport::unix_ms;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
