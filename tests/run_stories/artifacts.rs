@@ -1,5 +1,6 @@
 //! What runs make, on real processes: evidence of every attempt, artifacts that must be right, uploads over a kill.
 
+use crate::commands::succeeds;
 use crate::plan_words::{call, document, text, with};
 use crate::script::{ACTIONS, ScriptWorker};
 use crate::world::World;
@@ -239,32 +240,18 @@ async fn s69_an_upload_counts_after_a_kill() {
     // Copies and records have it, too.
     let place = |name: &str| world.directory.join(name).display().to_string();
     let (store, copy, restored, out) = (place("store"), place("copy"), place("restored"), place("out"));
-    command(&["backup", "--store-path", &store, "--to", &copy]).await;
-    command(&["restore", "--from", &copy, "--store-path", &restored]).await;
-    command(&["check", "--store-path", &restored]).await;
-    command(&["export", "--all", "--store-path", &restored, "--to", &out]).await;
+    succeeds(&["backup", "--store-path", &store, "--to", &copy]).await;
+    succeeds(&["restore", "--from", &copy, "--store-path", &restored]).await;
+    succeeds(&["check", "--store-path", &restored]).await;
+    succeeds(&["export", "--all", "--store-path", &restored, "--to", &out]).await;
     let mut n_with_content = 0;
     for file in std::fs::read_dir(&out).unwrap() {
         let path = file.unwrap().path();
-        command(&["verify", &path.display().to_string()]).await;
+        succeeds(&["verify", &path.display().to_string()]).await;
         let bytes = std::fs::read(&path).unwrap();
         let begins = bytes.windows(64).position(|window| *window == content[..64]);
         n_with_content += usize::from(begins.is_some_and(|at| bytes[at..].starts_with(&content)));
     }
     assert_eq!(n_with_content, 1);
     world.close().await;
-}
-
-/// Runs a command of the orchestrator's binary, which succeeds.
-async fn command(arguments: &[&str]) {
-    let arguments: Vec<String> = arguments.iter().map(|&one| one.to_owned()).collect();
-    let run = move || {
-        let orchestrator = escapement_tests::Binaries::build().unwrap().orchestrator;
-        let output = std::process::Command::new(orchestrator)
-            .args(&arguments)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-    };
-    tokio::task::spawn_blocking(run).await.unwrap();
 }

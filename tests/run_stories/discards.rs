@@ -1,6 +1,7 @@
 //! What is left of a run that is discarded, whole or damaged.
 
 use crate::children::saved;
+use crate::commands::succeeds;
 use crate::plan_words::{call, question, text, with};
 use crate::world::World;
 use rusqlite::Connection;
@@ -151,13 +152,7 @@ async fn s7_a_damaged_run_is_discarded_and_what_is_lost_is_told() {
     // What is left is whole.
     world.kill();
     let store = world.directory.join("store");
-    let check = std::process::Command::new(escapement_tests::Binaries::build().unwrap().orchestrator)
-        .arg("check")
-        .arg("--store-path")
-        .arg(&store)
-        .output()
-        .unwrap();
-    assert!(check.status.success(), "{check:?}");
+    succeeds(&["check", "--store-path", store.to_str().unwrap()]).await;
 }
 
 #[tokio::test]

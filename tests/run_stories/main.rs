@@ -7,6 +7,7 @@
 )]
 
 mod api;
+mod commands;
 mod plan_words;
 mod script;
 mod witness;

@@ -1,5 +1,6 @@
 //! What a run hands to the contract, and what is kept of it.
 
+use crate::commands::ran;
 use crate::plan_words::{call, document, question, text, with};
 use crate::world::World;
 use serde_json::{Value, json};
@@ -186,20 +187,12 @@ async fn s70_a_changed_byte_of_an_exported_run_is_found() {
     ]);
     let run_id = text(&world.ended_run(steps).await["run_id"]);
     let file = exported(&world, &run_id).await;
-    let verified = |name: &str, bytes: &[u8]| {
+    let verified = async |name: &str, bytes: &[u8]| {
         let path = world.directory.join(name);
         std::fs::write(&path, bytes).unwrap();
-        let orchestrator = escapement_tests::Binaries::build().unwrap().orchestrator;
-        let output = std::process::Command::new(orchestrator)
-            .arg("verify")
-            .arg(&path)
-            .output()
-            .unwrap();
-        let said =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.success(), said)
+        ran(&["verify", path.to_str().unwrap()]).await
     };
-    let (whole, said) = verified("whole", &file);
+    let (whole, said) = verified("whole", &file).await;
     assert!(whole, "{said}");
     let word = file
         .windows(12)
@@ -208,7 +201,7 @@ async fn s70_a_changed_byte_of_an_exported_run_is_found() {
     for at in [word, file.len() / 2, file.len() - 40] {
         let mut bent = file.clone();
         bent[at] ^= 1;
-        let (whole, said) = verified("bent", &bent);
+        let (whole, said) = verified("bent", &bent).await;
         assert!(
             !whole && !said.is_empty(),
             "the byte at {at} of {}: {said}",

@@ -1,6 +1,7 @@
 //! Kills of the real process: nothing that completed is done again, and what was under way goes on or is asked about.
 
 use crate::children::saved;
+use crate::commands::{ran, succeeds};
 use crate::plan_words::{call, document, question, text, unattended, with};
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
 use serde_json::{Value, json};
@@ -276,16 +277,6 @@ async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
     world.close().await;
 }
 
-/// Runs a command of the orchestrator that must succeed.
-fn command(arguments: &[&str]) {
-    let orchestrator = escapement_tests::Binaries::build().unwrap().orchestrator;
-    let said = std::process::Command::new(orchestrator)
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(said.status.success(), "{arguments:?}: {said:?}");
-}
-
 #[tokio::test]
 async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
     let mut world = World::start().await;
@@ -302,10 +293,10 @@ async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
     world.called_times(&run_id, "open", 1).await;
     let (store, backup) = (world.directory.join("store"), world.directory.join("backup"));
     let (at, file) = (store.to_str().unwrap(), backup.to_str().unwrap());
-    command(&["backup", "--store-path", at, "--to", file]);
+    succeeds(&["backup", "--store-path", at, "--to", file]).await;
     world.kill();
     std::fs::rename(&store, world.directory.join("lost")).unwrap();
-    command(&["restore", "--from", file, "--store-path", at]);
+    succeeds(&["restore", "--from", file, "--store-path", at]).await;
     world.worker_goes();
     world.shared.open("open");
     world.starts().await;
@@ -445,17 +436,8 @@ async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     world.kill();
     let store = world.directory.join("store");
     flip_document(&store, "a text to be damaged");
-    let check = std::process::Command::new(escapement_tests::Binaries::build().unwrap().orchestrator)
-        .arg("check")
-        .arg("--store-path")
-        .arg(&store)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
-    assert!(
-        !check.status.success() && said.contains("content_damaged"),
-        "{said}"
-    );
+    let (is_whole, said) = ran(&["check", "--store-path", store.to_str().unwrap()]).await;
+    assert!(!is_whole && said.contains("content_damaged"), "{said}");
     world.starts().await;
     let request = world.open_request(&whole).await;
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
