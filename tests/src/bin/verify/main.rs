@@ -95,6 +95,13 @@ fn checks(programs: &Path, tool_folder: &Path, skipped_list: &Path) -> [Check; 7
     // Many tests wait for processes more than they compute.
     let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let n_threads = (n_cores + n_cores.div_ceil(2)).to_string();
+    let tests = |name, command| {
+        Check::new(name, command)
+            .variable("RUST_TEST_THREADS", &n_threads)
+            // A backtrace through a runtime leads nowhere, and hides what failed.
+            .variable("RUST_BACKTRACE", "0")
+            .variable("ESCAPEMENT_BINARIES", programs)
+    };
     // `--locked` wherever cargo knows it: a stale Cargo.lock is a failure and not rewritten.
     [
         Check::new("format", "fmt --all --check"),
@@ -106,30 +113,20 @@ fn checks(programs: &Path, tool_folder: &Path, skipped_list: &Path) -> [Check; 7
             .variable("RUSTDOCFLAGS", "-D warnings"),
         // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.
         Check::new("programs", "build --locked --workspace --bins --tests --quiet"),
-        Check::new("tests", "test --locked --workspace --no-fail-fast")
-            .variable("RUST_TEST_THREADS", &n_threads)
-            // A backtrace through a runtime leads nowhere, and hides what failed.
-            .variable("RUST_BACKTRACE", "0")
-            .variable("ESCAPEMENT_BINARIES", programs)
+        tests("tests", "test --locked --workspace --no-fail-fast")
             .variable("ESCAPEMENT_TOOLS", tool_folder)
             .variable("ESCAPEMENT_SKIPPED_LIST", skipped_list),
         // The suites that attack by bytes, frames and broken connections once more, against an orchestrator that speaks TLS.
-        Check::new(
+        tests(
             "over TLS",
             "test --locked --workspace --no-fail-fast --test hostile --test sessions",
         )
-        .variable("RUST_TEST_THREADS", &n_threads)
-        .variable("RUST_BACKTRACE", "0")
-        .variable("ESCAPEMENT_BINARIES", programs)
         .variable("ESCAPEMENT_OVER_TLS", "1"),
         // The stories of runs once more, with the contract in a process of its own, which they call by gRPC.
-        Check::new(
+        tests(
             "contract apart",
             "test --locked --workspace --no-fail-fast --test run_stories",
         )
-        .variable("RUST_TEST_THREADS", &n_threads)
-        .variable("RUST_BACKTRACE", "0")
-        .variable("ESCAPEMENT_BINARIES", programs)
         .variable("ESCAPEMENT_CONTRACT_APART", "1"),
     ]
 }
