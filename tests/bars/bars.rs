@@ -7,6 +7,7 @@ mod planning;
 mod queue;
 mod restart;
 mod runs;
+mod runs_start;
 mod secure;
 mod small;
 mod validation;
@@ -47,6 +48,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "runs" => runs::runs(extent).await?,
             "runs_planning" => planning::planning(extent).await?,
             "runs_at_rest" => vec![idle::at_rest(extent).await?],
+            "runs_start" => runs_start::runs_start(extent).await?,
             "sessions" => idle::sessions(extent).await?,
             "restart" => restart::restart(extent).await?,
             "idle" => idle::idle(extent).await?,
@@ -61,7 +63,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 13] = [
+const GROUPS: [&str; 14] = [
     "single",
     "three",
     "chain",
@@ -72,6 +74,7 @@ const GROUPS: [&str; 13] = [
     "runs",
     "runs_planning",
     "runs_at_rest",
+    "runs_start",
     "sessions",
     "restart",
     "idle",
