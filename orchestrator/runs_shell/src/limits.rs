@@ -52,8 +52,11 @@ pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
 pub const SEEN_ACTIONS_MAX: usize = 65_536;
 /// Bytes of what workers say of actions that is remembered: 16 MiB.
 pub const OFFERED_TEXT_BYTES_MAX: usize = 16 << 20;
-/// Pause between two such questions, however many runs are made for which the answer counts.
-pub const ACTIONS_PAUSE: Duration = Duration::from_millis(10);
+/// Pause between two such questions as a multiple of the time that the first one took, however many runs are made for which the
+/// answer counts: so they take at most a fifth of the time.
+pub const ACTIONS_PAUSE_FACTOR: u32 = 4;
+/// The shortest such pause.
+pub const ACTIONS_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// How long the making of such a run waits for newer knowledge.
 pub const OFFERED_PATIENCE: Duration = Duration::from_secs(1);
 /// Profiles of actions that operators may keep.

@@ -13,7 +13,7 @@ use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use prost::Message;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
 use tonic::{Code, Request, Status};
@@ -21,8 +21,8 @@ use tracing::warn;
 
 use crate::clock::wall_ms;
 use crate::limits::{
-    ACTIONS_INTERVAL, ACTIONS_PAUSE, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE, SUBMIT_PAUSE,
-    SUBMIT_PAUSE_MAX, WAIT_CYCLE,
+    ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE,
+    SUBMIT_PAUSE, SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
 use crate::rights::Origin;
 use crate::seen::SeenActions;
@@ -84,6 +84,7 @@ where
     pub(crate) async fn watch_actions(mut self) {
         loop {
             let number = self.seen.ask();
+            let begun = Instant::now();
             let asked = timeout(
                 CONTRACT_PATIENCE,
                 self.fleet.list_actions(v1::ListActionsRequest {}),
@@ -92,7 +93,8 @@ where
                 self.seen.told(listed.into_inner().actions);
             }
             self.seen.answered(number);
-            sleep(ACTIONS_PAUSE).await;
+            let pause = begun.elapsed() * ACTIONS_PAUSE_FACTOR;
+            sleep(pause.clamp(ACTIONS_PAUSE_MIN, ACTIONS_INTERVAL)).await;
             // Sooner if somebody makes a run that depends on it.
             let _elapsed = timeout(ACTIONS_INTERVAL, self.seen.wanted()).await;
         }
