@@ -3,6 +3,7 @@
 mod answers;
 mod kills;
 mod losses;
+mod nats;
 mod reloads;
 mod restarts;
 mod signatures;
@@ -39,6 +40,16 @@ impl Sinks {
         self.text += &format!(
             "[[sink]]\nname = \"{name}\"\nkind = \"webhook\"\nurl = \"{url}\"\nsecret_file = \"{secret}\"\n\
              pause_max_ms = 100\n{more}\n"
+        );
+        self.write();
+        self
+    }
+
+    /// One more, in a stream; `more` is further lines.
+    fn nats_sink(mut self, name: &str, url: &str, more: &str) -> Self {
+        self.text += &format!(
+            "[[sink]]\nname = \"{name}\"\nkind = \"nats\"\nurl = \"{url}\"\n\
+             subject = \"escapement.{{namespace}}.{{type}}\"\npause_max_ms = 100\n{more}\n"
         );
         self.write();
         self

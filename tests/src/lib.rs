@@ -38,6 +38,7 @@ pub mod history;
 pub mod http;
 mod interrupted;
 mod model_server;
+mod nats_server;
 mod orchestrator;
 mod piped;
 mod plan_document;
@@ -66,6 +67,7 @@ pub use {
     directory::PrivateDirectory,
     interrupted::interrupted,
     model_server::{ModelServer, Turn},
+    nats_server::{NatsClient, NatsServer},
     orchestrator::{Orchestrator, OrchestratorSettings, is_over_tls},
     piped::piped,
     plan_document::PlanDocument,

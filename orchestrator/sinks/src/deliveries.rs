@@ -5,9 +5,11 @@ mod cursors;
 mod figures;
 mod file;
 mod message;
+mod nats;
 mod page;
 mod post;
 mod task;
+mod way;
 
 pub use self::cursors::FeedMark;
 pub use self::figures::{DeliveryFigures, SinkFigures};

@@ -45,15 +45,28 @@ pub async fn connect(
     port: u16,
     alpn: &[u8],
 ) -> Result<TlsStream<TcpStream>, String> {
-    let mut config = tls.handshakes()?;
-    config.alpn_protocols = vec![alpn.to_vec()];
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let expected = tls.name_expected().unwrap_or(host).to_owned();
-    let expected = ServerName::try_from(expected).map_err(|error| error.to_string())?;
-    let tcp = TcpStream::connect((host, port))
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let tcp = TcpStream::connect((bare, port))
         .await
         .map_err(|error| error.to_string())?;
     tcp.set_nodelay(true).map_err(|error| error.to_string())?;
+    secured(tls, bare, tcp, &[alpn]).await
+}
+
+/// Shakes hands with a host over a connection to it. `alpn`: the protocols that are offered by name, if any.
+///
+/// # Errors
+/// What is wrong with a file, the connection or the certificate of the server.
+pub async fn secured(
+    tls: &ClientTls,
+    host: &str,
+    tcp: TcpStream,
+    alpn: &[&[u8]],
+) -> Result<TlsStream<TcpStream>, String> {
+    let mut config = tls.handshakes()?;
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let expected = tls.name_expected().unwrap_or(host).to_owned();
+    let expected = ServerName::try_from(expected).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(Arc::new(config));
     let stream = connector.connect(expected, tcp).await;
     stream.map_err(|error| format!("TLS: {error}"))

@@ -10,7 +10,7 @@ pub use crate::token::BearerToken;
 
 mod connector;
 
-pub use connector::connect;
+pub use connector::{connect, secured};
 pub use tls::ClientTls;
 
 use crate::connector::EncryptedTo;

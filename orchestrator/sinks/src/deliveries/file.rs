@@ -1,16 +1,13 @@
-//! The file of sinks: TOML, read as a whole or not at all, with the secrets that it names.
+//! The file of sinks: TOML, read as a whole or not at all, with the secrets that it names. How a sink is reached is read elsewhere.
 
+use super::way::{Way, way};
 use crate::turns::Wanted;
-use escapement_credentials::ClientTls;
 use escapement_delivery::Limits;
 use escapement_model::Namespace;
 use escapement_transport::reload::{Contents, Reloadable};
-use escapement_triggers::Secret;
-use hyper::Uri;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,10 +21,7 @@ pub struct SinksFile {
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
     pub(crate) name: String,
-    pub(crate) uri: Uri,
-    pub(crate) tls: ClientTls,
-    /// One or two; all sign.
-    pub(crate) secrets: Vec<Secret>,
+    pub(crate) way: Way,
     pub(crate) wanted: Wanted,
     pub(crate) begin: Begin,
     /// For one try, from the connection to the answer.
@@ -60,14 +54,16 @@ struct Written {
 /// A sink as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenSink {
+pub(crate) struct WrittenSink {
     name: String,
-    kind: String,
-    url: String,
-    secret_file: PathBuf,
-    ca_file: Option<PathBuf>,
+    pub(crate) kind: String,
+    pub(crate) url: String,
+    pub(crate) secret_file: Option<PathBuf>,
+    pub(crate) subject: Option<String>,
+    pub(crate) credentials_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
     #[serde(default)]
-    allow_plaintext: bool,
+    pub(crate) allow_plaintext: bool,
     #[serde(default)]
     types: Vec<String>,
     namespaces: Option<Vec<String>>,
@@ -147,11 +143,13 @@ fn written(text: &[u8]) -> Result<Written, String> {
     })
 }
 
-/// The secrets that the file names; none if it cannot be read, which is said elsewhere.
+/// The files of secrets that the file names; none if it cannot be read, which is said elsewhere.
 fn secret_files(text: &[u8]) -> Vec<PathBuf> {
     let written = written(text).map(|written| written.sink);
     let sinks = written.unwrap_or_default().into_iter();
-    sinks.map(|sink| sink.secret_file).collect()
+    sinks
+        .flat_map(|sink| sink.secret_file.into_iter().chain(sink.credentials_file))
+        .collect()
 }
 
 /// The problem begins with the key.
@@ -159,20 +157,7 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
     if Namespace::parse(&written.name).is_none() {
         return Err("name must be 1 to 63 of a to z, 0 to 9 and -, with - inside only".to_owned());
     }
-    if written.kind != "webhook" {
-        return Err(format!("kind {:?} is not known; webhook is", written.kind));
-    }
-    let uri = uri(&written.url, written.allow_plaintext).map_err(|problem| format!("url {problem}"))?;
-    let tls = written
-        .ca_file
-        .iter()
-        .fold(ClientTls::new(), |tls, file| tls.ca_file(file));
-    if uri.scheme_str() == Some("https") {
-        tls.handshakes().map_err(|problem| format!("ca_file {problem}"))?;
-    }
-    let secrets = secrets(read(&written.secret_file));
-    let secrets =
-        secrets.map_err(|problem| format!("secret_file {} {problem}", written.secret_file.display()))?;
+    let way = way(&written, read)?;
     let wanted = wanted(written.types, written.namespaces)?;
     let limits = Limits {
         pause_max_ms: within(
@@ -193,53 +178,17 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
         written.data_bytes_max,
         "data_bytes_max",
         0..=DATA_BYTES_MAX,
-        256 << 10,
+        DATA_BYTES,
     )?;
     Ok(Sink {
         name: written.name,
-        uri,
-        tls,
-        secrets,
+        way,
         wanted,
         begin: written.begin,
         timeout: Duration::from_millis(timeout_ms),
         limits,
         data_bytes_max: usize::try_from(data_bytes_max).expect("the range says so"),
     })
-}
-
-fn uri(text: &str, allow_plaintext: bool) -> Result<Uri, String> {
-    let uri: Uri = text.parse().map_err(|error| format!("is no URL: {error}"))?;
-    let host = uri.host().unwrap_or_default();
-    if host.is_empty() {
-        return Err("names no host".to_owned());
-    }
-    if uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
-        return Err("must not hold a user or a password".to_owned());
-    }
-    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
-    match uri.scheme_str() {
-        Some("https") => Ok(uri),
-        Some("http") if is_loopback || allow_plaintext => Ok(uri),
-        Some("http") => Err(
-            "is not encrypted and leads to another machine; give https://, or allow_plaintext = true if the network itself is trusted"
-                .to_owned(),
-        ),
-        _ => Err("must begin with https:// or http://".to_owned()),
-    }
-}
-
-/// One or two lines. A problem tells nothing of them.
-fn secrets(text: &[u8]) -> Result<Vec<Secret>, &'static str> {
-    let text = std::str::from_utf8(text).map_err(|_| "holds no text")?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let secrets: Option<Vec<Secret>> = lines.map(Secret::read).collect();
-    let secrets = secrets.filter(|secrets| (1..=SECRETS_MAX).contains(&secrets.len()));
-    secrets.ok_or("must hold one or two lines of whsec_ and 24 to 64 bytes in base64")
 }
 
 fn wanted(types: Vec<String>, namespaces: Option<Vec<String>>) -> Result<Wanted, String> {
@@ -270,12 +219,12 @@ fn within(
 
 /// Sinks of one file.
 pub(crate) const SINKS_MAX: usize = 8;
-/// So that one takes the place of the other without a gap.
-const SECRETS_MAX: usize = 2;
 /// 4 h.
 const PAUSE_MS_MAX: u64 = 14_400_000;
 const DAY_MS: u64 = 86_400_000;
 const YEAR_MS: u64 = 365 * DAY_MS;
+/// 256 KiB: most receivers take no more, and a server of NATS takes 1 MiB with everything else.
+const DATA_BYTES: u64 = 256 << 10;
 /// As much as any event has.
 const DATA_BYTES_MAX: u64 = 1 << 20;
 

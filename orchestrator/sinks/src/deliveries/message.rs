@@ -6,6 +6,7 @@ use crate::feed::ending;
 use bytes::Bytes;
 use escapement_codec::{audit_from_wire, event_json, stored};
 use escapement_contract::PlanResult;
+use escapement_model::Namespace;
 use escapement_store::StoredExecution;
 use serde_json::{Value, json};
 
@@ -14,12 +15,20 @@ use serde_json::{Value, json};
 pub(crate) struct Message {
     /// The same whenever the same event is sent.
     pub(crate) id: String,
+    /// Its type.
+    pub(crate) kind: String,
+    /// That of the execution; `None` if it is about the sink.
+    pub(crate) namespace: Option<Namespace>,
     pub(crate) body: Bytes,
 }
 
 impl Message {
     /// Of what a sink gets, from that source.
     pub(crate) fn of(content: &Content, source: &str) -> Self {
+        let namespace = match content {
+            Content::Ending { execution, .. } => Some(execution.summary.namespace.clone()),
+            Content::Lost { .. } | Content::OtherStore { .. } => None,
+        };
         let (id, event) = match content {
             Content::Ending { place, execution } => {
                 let mut event = of_ending(execution, source);
@@ -49,6 +58,8 @@ impl Message {
         };
         Self {
             id,
+            kind: event["type"].as_str().unwrap_or_default().to_owned(),
+            namespace,
             body: Bytes::from(event.to_string()),
         }
     }

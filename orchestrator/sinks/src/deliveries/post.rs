@@ -1,7 +1,7 @@
 //! One POST to one webhook, signed as Standard Webhooks 1.0 have it. Follows no redirect, and shows nothing of an answer but its status.
 
-use super::file::Sink;
 use super::message::Message;
+use super::way::{Posted, WebhookTarget};
 use bytes::Bytes;
 use escapement_credentials::connect;
 use escapement_delivery::Answer;
@@ -15,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 /// The way to one webhook, which keeps its connection.
 #[derive(Debug, Default)]
@@ -30,25 +29,15 @@ struct Connection {
     _driving: JoinSet<()>,
 }
 
-/// What came of a POST, with a word for the log.
-pub(crate) type Posted = (Answer, String);
-
 impl Poster {
-    /// Gives a message to the sink at that time, Unix milliseconds.
-    pub(crate) async fn post(&mut self, sink: &Sink, message: &Message, unix_ms: i64) -> Posted {
-        let request = request(sink, message, unix_ms);
-        let failed = |problem| (Answer::Failed { retry_after_ms: None }, problem);
-        match timeout(sink.timeout, self.exchange(sink, request)).await {
-            Ok(Ok(posted)) => posted,
-            Ok(Err(problem)) => failed(problem),
-            Err(_elapsed) => {
-                self.connection = None;
-                failed(format!("no answer within {} ms", sink.timeout.as_millis()))
-            }
-        }
-    }
-
-    async fn exchange(&mut self, sink: &Sink, request: Request<Full<Bytes>>) -> Result<Posted, String> {
+    /// Gives a message to the webhook at that time, Unix milliseconds. An error says why there is no answer.
+    pub(crate) async fn post(
+        &mut self,
+        target: &WebhookTarget,
+        message: &Message,
+        unix_ms: i64,
+    ) -> Result<Posted, String> {
+        let request = request(target, message, unix_ms);
         // A connection that was left open may be closed by now, which shows only when it is used.
         if let Some(mut kept) = self.connection.take()
             && kept.requests.ready().await.is_ok()
@@ -56,7 +45,7 @@ impl Poster {
         {
             return Ok(self.answered(kept, answer).await);
         }
-        let mut connection = Connection::open(sink).await?;
+        let mut connection = Connection::open(target).await?;
         let answer = connection.requests.send_request(request).await;
         let answer = answer.map_err(|error| format!("the connection failed: {error}"))?;
         Ok(self.answered(connection, answer).await)
@@ -93,12 +82,12 @@ fn judged(status: StatusCode, retry_after_ms: Option<u64>) -> Answer {
     }
 }
 
-fn request(sink: &Sink, message: &Message, unix_ms: i64) -> Request<Full<Bytes>> {
+fn request(target: &WebhookTarget, message: &Message, unix_ms: i64) -> Request<Full<Bytes>> {
     let timestamp = (unix_ms / 1_000).to_string();
     let sign = |secret| sign(secret, &message.id, &timestamp, &message.body);
-    let signatures: Vec<String> = sink.secrets.iter().map(sign).collect();
-    let path = sink.uri.path_and_query().map_or("/", |path| path.as_str());
-    let authority = sink.uri.authority().map_or("", |authority| authority.as_str());
+    let signatures: Vec<String> = target.secrets.iter().map(sign).collect();
+    let path = target.uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = target.uri.authority().map_or("", |authority| authority.as_str());
     Request::post(path)
         .header(HOST, authority)
         .header(CONTENT_TYPE, "application/cloudevents+json; charset=UTF-8")
@@ -110,13 +99,13 @@ fn request(sink: &Sink, message: &Message, unix_ms: i64) -> Request<Full<Bytes>>
 }
 
 impl Connection {
-    async fn open(sink: &Sink) -> Result<Self, String> {
-        let host = sink.uri.host().unwrap_or_default();
-        if sink.uri.scheme_str() == Some("https") {
-            let port = sink.uri.port_u16().unwrap_or(443);
-            return Self::over(connect(&sink.tls, host, port, b"http/1.1").await?).await;
+    async fn open(target: &WebhookTarget) -> Result<Self, String> {
+        let host = target.uri.host().unwrap_or_default();
+        if target.uri.scheme_str() == Some("https") {
+            let port = target.uri.port_u16().unwrap_or(443);
+            return Self::over(connect(&target.tls, host, port, b"http/1.1").await?).await;
         }
-        let port = sink.uri.port_u16().unwrap_or(80);
+        let port = target.uri.port_u16().unwrap_or(80);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((host, port)).await;
         Self::over(stream.map_err(|error| error.to_string())?).await

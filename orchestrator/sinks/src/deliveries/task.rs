@@ -5,7 +5,7 @@ use super::figures::Figures;
 use super::file::{Begin, Sink};
 use super::message::Message;
 use super::page::{Content, Found, look};
-use super::post::{Posted, Poster};
+use super::way::{Posted, Sender};
 use crate::feed::FeedSource;
 use escapement_delivery::{Answer, Came, Cursor, Delivery, Next, Now};
 use escapement_store::Reader;
@@ -36,7 +36,7 @@ pub(crate) struct Task<S> {
     with: Surroundings<S>,
     figures: Figures,
     delivery: Delivery<Content>,
-    poster: Poster,
+    sender: Sender,
     start: Instant,
     /// True until the cursor was held against the store.
     is_first_look: bool,
@@ -71,7 +71,7 @@ impl<S: FeedSource> Task<S> {
             sink,
             with,
             figures,
-            poster: Poster::default(),
+            sender: Sender::default(),
             start: Instant::now(),
             is_first_look: true,
             lost_until: 0,
@@ -94,7 +94,7 @@ impl<S: FeedSource> Task<S> {
                     let unix_ms = unix_ms();
                     let posted = tokio::select! {
                         biased;
-                        posted = self.poster.post(&self.sink, &message, unix_ms) => posted,
+                        posted = self.sender.give(&self.sink, &message, unix_ms) => posted,
                         () = over(stop.clone()) => break,
                     };
                     self.answered(&message, posted);

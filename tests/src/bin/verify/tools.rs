@@ -16,6 +16,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         debian_package("curl", "curl"),
         valgrind(folder),
         prometheus(folder),
+        nats_server(folder),
         buildah(folder),
         go_program(folder, "grpcurl", GRPCURL),
         go_program(folder, "protoc-gen-go", GO_MESSAGES),
@@ -144,6 +145,25 @@ fn prometheus(folder: &Path) -> Result<(), String> {
     match unpack() {
         Ok(()) if programs.iter().all(|program| succeeds(program, &["--version"])) => Ok(()),
         Ok(()) | Err(_) => Err("prometheus and promtool; put a release of them on the PATH".to_owned()),
+    }
+}
+
+/// A server of NATS. Only unpacked, as Prometheus is.
+fn nats_server(folder: &Path) -> Result<(), String> {
+    let own = folder.join("nats-server");
+    let program = own.display().to_string();
+    if succeeds(&program, &["--version"]) {
+        return Ok(());
+    }
+    tell("nats-server", "apt-get download");
+    let unpack = || -> std::io::Result<()> {
+        let root = unpack_debian_package(&folder.join("nats-server-package"), "nats-server")?;
+        std::fs::rename(root.join("usr/sbin/nats-server"), &own)?;
+        std::fs::remove_dir_all(root)
+    };
+    match unpack() {
+        Ok(()) if succeeds(&program, &["--version"]) => Ok(()),
+        Ok(()) | Err(_) => Err("nats-server; put a release of it on the PATH".to_owned()),
     }
 }
 

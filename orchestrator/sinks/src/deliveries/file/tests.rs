@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::{Begin, SinksFile};
+use crate::deliveries::way::Way;
 use escapement_contract::Status;
 use escapement_model::Namespace;
 use std::path::Path;
@@ -46,7 +47,10 @@ fn a_sink_has_defaults_and_everything_can_be_set() {
     let two_secrets = [SECRET, SECRET].concat().leak();
     let file = read(&text, two_secrets).unwrap();
     let sink = &file.sinks()[0];
-    assert_eq!((sink.begin, sink.secrets.len()), (Begin::Newest, 2));
+    let Way::Webhook(webhook) = &sink.way else {
+        panic!("it is a webhook: {sink:?}");
+    };
+    assert_eq!((sink.begin, webhook.secrets.len()), (Begin::Newest, 2));
     let billing = Namespace::parse("billing").unwrap();
     assert!(sink.wanted.has(Status::Failure.event_type(), &billing));
     assert!(!sink.wanted.has(Status::Failure.event_type(), &default));
@@ -58,7 +62,7 @@ fn what_is_wrong_is_named() {
     for (line, said) in [
         ("nane = \"x\"", "unknown field `nane`"),
         ("name = \"C R M\"", "sink[0].name must be 1 to 63"),
-        ("kind = \"nats\"", "sink[0].kind \"nats\" is not known"),
+        ("kind = \"kafka\"", "sink[0].kind \"kafka\" is not known"),
         ("url = \"http://10.0.0.1/\"", "sink[0].url is not encrypted"),
         ("url = \"http://crm.example/\"", "sink[0].url is not encrypted"),
         (
@@ -100,6 +104,90 @@ fn what_is_wrong_is_named() {
     let other = SinksFile::parse(b"version = 2", &|_: &Path| SECRET);
     assert!(other.unwrap_err().contains("version is 2"));
     assert!(read("sink = [", SECRET).unwrap_err().starts_with("line "));
+}
+
+/// A stream of NATS with these lines more.
+fn in_nats(lines: &str) -> String {
+    format!("[[sink]]\nname = \"bus\"\nkind = \"nats\"\n{lines}\n")
+}
+
+#[test]
+fn a_stream_has_a_server_a_subject_and_perhaps_credentials() {
+    let seed = b"SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+    for (lines, expected) in [
+        ("url = \"nats://localhost\"", ("localhost", 4222, false, false)),
+        ("url = \"nats://[::1]:1/\"", ("::1", 1, false, false)),
+        ("url = \"tls://bus.example\"", ("bus.example", 4222, true, false)),
+        (
+            "url = \"nats://bus.example:9\"\nallow_plaintext = true\ncredentials_file = \"/seed\"",
+            ("bus.example", 9, false, true),
+        ),
+    ] {
+        let file = read(&in_nats(&format!("subject = \"events\"\n{lines}")), seed).unwrap();
+        let Way::Nats(nats) = &file.sinks()[0].way else {
+            panic!("it is in NATS: {file:?}");
+        };
+        let found = (
+            &*nats.host,
+            nats.port,
+            nats.tls.is_some(),
+            nats.credentials.is_some(),
+        );
+        assert_eq!(found, expected, "{lines}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_stream_is_named() {
+    let loopback = "url = \"nats://127.0.0.1\"\nsubject = \"events\"";
+    let with_secret = format!("{loopback}\nsecret_file = \"/s\"");
+    let with_credentials = format!("{loopback}\ncredentials_file = \"/c\"");
+    for (lines, said) in [
+        ("subject = \"events\"", "missing field `url`"),
+        ("url = \"nats://127.0.0.1\"", "sink[0].subject is missing"),
+        (
+            &*with_secret,
+            "sink[0].secret_file is not for a sink of kind nats",
+        ),
+        (
+            &*with_credentials,
+            "sink[0].credentials_file /c must hold the seed",
+        ),
+        (
+            "subject = \"a.>\"\nurl = \"nats://127.0.0.1\"",
+            "sink[0].subject must not hold * or >",
+        ),
+        (
+            "subject = \"a\"\nurl = \"nats://bus.example\"",
+            "sink[0].url is not encrypted and leads to another machine; give tls://",
+        ),
+        (
+            "subject = \"a\"\nurl = \"http://127.0.0.1\"",
+            "sink[0].url must begin with tls:// or nats://",
+        ),
+        (
+            "subject = \"a\"\nurl = \"nats://127.0.0.1/events\"",
+            "sink[0].url must end behind the port",
+        ),
+    ] {
+        let problem = read(&in_nats(lines), SECRET).unwrap_err();
+        assert!(problem.contains(said), "{lines}: {problem}");
+    }
+    for (line, said) in [
+        ("subject = \"a\"", "subject is not for a sink of kind webhook"),
+        (
+            "credentials_file = \"/c\"",
+            "credentials_file is not for a sink of kind webhook",
+        ),
+    ] {
+        assert!(read(&with(line), SECRET).unwrap_err().contains(said), "{line}");
+    }
+    let unsigned = with("timeout_ms = 100").replace("secret_file = \"/secrets/crm\"\n", "");
+    assert!(
+        read(&unsigned, SECRET)
+            .unwrap_err()
+            .contains("sink[0].secret_file is missing")
+    );
 }
 
 #[test]
