@@ -38,6 +38,7 @@ pub mod history;
 pub mod http;
 mod interrupted;
 mod model_server;
+mod nats_accounts;
 mod nats_server;
 mod orchestrator;
 mod piped;
@@ -67,6 +68,7 @@ pub use {
     directory::PrivateDirectory,
     interrupted::interrupted,
     model_server::{ModelServer, Turn},
+    nats_accounts::NatsAccounts,
     nats_server::{NatsClient, NatsServer},
     orchestrator::{Orchestrator, OrchestratorSettings, is_over_tls},
     piped::piped,

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::{Fault, wait_for};
+use crate::{Fault, NatsAccounts, wait_for};
 
 /// A server, killed on drop.
 #[derive(Debug)]
@@ -116,13 +116,20 @@ pub struct NatsClient {
 }
 
 impl NatsClient {
-    /// Connects as the user `admin` with the password `admin`, if there are users. `roots`: certificates in PEM, if it speaks TLS.
+    /// Connects as a user of these accounts, or as the user `admin` with the password `admin`, if there are users.
+    /// `roots`: a certificate in PEM, if it speaks TLS.
     ///
     /// # Errors
     /// There is no connection.
-    pub async fn connect(port: u16, roots: Option<&str>) -> Result<Self, Fault> {
+    pub async fn connect(
+        port: u16,
+        roots: Option<&str>,
+        accounts: Option<&NatsAccounts>,
+    ) -> Result<Self, Fault> {
         let mut plain = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await?);
-        plain.read_line(&mut String::new()).await?;
+        let mut info = String::new();
+        plain.read_line(&mut info).await?;
+        let info: Value = serde_json::from_str(info.trim_start_matches("INFO "))?;
         let stream: Box<dyn Stream> = match roots {
             None => Box::new(plain.into_inner()),
             Some(pem) => {
@@ -142,7 +149,13 @@ impl NatsClient {
             stream: BufReader::new(stream),
             n_asked: 0,
         };
-        let hello = json!({"verbose": false, "headers": true, "no_responders": true, "user": "admin", "pass": "admin"});
+        let mut hello = match accounts {
+            Some(accounts) => accounts.answer(info["nonce"].as_str().unwrap_or_default()),
+            None => json!({"user": "admin", "pass": "admin"}),
+        };
+        for (name, value) in [("verbose", false), ("headers", true), ("no_responders", true)] {
+            hello[name] = value.into();
+        }
         client
             .write(&format!("CONNECT {hello}\r\nSUB answers.* 1\r\n"))
             .await?;

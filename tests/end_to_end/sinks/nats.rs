@@ -4,7 +4,7 @@ use super::{Sinks, execute, world};
 use crate::metrics::{address, scrape};
 use crate::world::{LIMIT, World};
 use escapement_tests::authority::Authority;
-use escapement_tests::{Dice, NatsClient, NatsServer, PrivateDirectory, skip, tool, wait_for};
+use escapement_tests::{Dice, NatsAccounts, NatsClient, NatsServer, PrivateDirectory, skip, tool, wait_for};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -20,6 +20,7 @@ fn program() -> Option<PathBuf> {
 struct Nats {
     server: NatsServer,
     roots: Option<String>,
+    accounts: Option<NatsAccounts>,
     directory: PrivateDirectory,
 }
 
@@ -30,12 +31,13 @@ impl Nats {
         Some(Self {
             server: server.unwrap(),
             roots: None,
+            accounts: None,
             directory,
         })
     }
 
     async fn client(&self) -> NatsClient {
-        NatsClient::connect(self.server.port(), self.roots.as_deref())
+        NatsClient::connect(self.server.port(), self.roots.as_deref(), self.accounts.as_ref())
             .await
             .unwrap()
     }
@@ -208,6 +210,7 @@ async fn a_server_that_wants_a_key_and_tls_gets_both() {
     let nats = Nats {
         server,
         roots: Some(authority.pem()),
+        accounts: None,
         directory,
     };
     nats.make_stream(json!({})).await;
@@ -243,6 +246,36 @@ async fn a_server_that_wants_a_key_and_tls_gets_both() {
     });
     refused.await.unwrap();
     assert_eq!(nats.messages(3).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_user_shows_the_token_of_its_account() {
+    let accounts = NatsAccounts::new().unwrap();
+    let Some(mut nats) = Nats::start(&accounts.configuration()).await else {
+        return;
+    };
+    let credentials = |seed| {
+        format!(
+            "-----BEGIN NATS USER JWT-----\n{}\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n",
+            accounts.token(PUBLIC)
+        )
+    };
+    let known = nats.file("known.creds", &credentials(SEED));
+    let stolen = nats.file("stolen.creds", &credentials(ANOTHER_SEED));
+    nats.accounts = Some(accounts);
+    nats.make_stream(json!({})).await;
+    let url = nats.url();
+    let (world, _sinks) = start(|sinks| {
+        let sinks = sinks.nats_sink("bus", &url, &format!("credentials_file = {stolen:?}"));
+        sinks.nats_sink("known", &url, &format!("credentials_file = {known:?}"))
+    })
+    .await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let expected = execute(&world, 2).await;
+    assert_eq!(ids(&nats.messages(2).await), expected);
+    wait_for_refusals(&world, 1.0).await;
+    assert_eq!(nats.messages(2).await.len(), 2);
 }
 
 /// The pair of the documentation of NATS.
