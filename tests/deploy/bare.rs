@@ -1,6 +1,7 @@
 //! A bare machine: the files of Debian's smallest packages, the commands of the page, and then what the units say, under the users
 //! that were made, with nothing writable but their folders. systemd itself is played.
 
+use crate::packages;
 use crate::sealed::Sealed;
 use crate::stage::{LIMIT, metrics_address, serves_a_plan_and_a_run};
 use escapement_tests::{Binaries, ChildProcess, Orchestrator, PrivateDirectory, checkout, skip, tool};
@@ -12,11 +13,13 @@ use std::process::Command;
 struct Machine {
     directory: PrivateDirectory,
     root: PathBuf,
+    /// Where the units were put.
+    units: &'static str,
 }
 
 impl Machine {
-    /// Installs as the page says, in its root. `None` if a tool is missing, which is noted.
-    fn installed() -> Option<Self> {
+    /// One with the files of Debian's smallest packages. `None` if a tool is missing, which is noted.
+    fn bare(units: &'static str) -> Option<Self> {
         let base = tool("base-package/bin/busybox", "`cargo verify` unpacks it")?;
         tool("systemd-sysusers", "install Debian's package systemd")?;
         if !rustix::process::geteuid().is_root() {
@@ -27,6 +30,7 @@ impl Machine {
         let machine = Self {
             root: directory.join("root"),
             directory,
+            units,
         };
         let copied = Command::new("cp")
             .arg("-a")
@@ -34,27 +38,56 @@ impl Machine {
             .arg(&machine.root)
             .status();
         assert!(copied.unwrap().success());
+        Some(machine)
+    }
+
+    /// Installs as the page says, in its root. `None` if a tool is missing, which is noted.
+    fn installed() -> Option<Self> {
+        let machine = Self::bare("etc/systemd/system")?;
         let clone = machine.directory.join("clone");
         std::fs::create_dir_all(clone.join("target/release")).unwrap();
         symlink(checkout::root().join("deploy"), clone.join("deploy")).unwrap();
-        let binaries = Binaries::build().unwrap();
-        for (program, name) in [
-            (binaries.orchestrator, "orchestrator"),
-            (binaries.worker, "worker"),
-        ] {
+        for (program, name) in programs() {
             symlink(program, clone.join("target/release").join(name)).unwrap();
         }
-        let output = Command::new("sh")
-            .args(["-ec", &machine.commands()])
-            .current_dir(clone)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
+        machine.run(
+            Command::new("sh")
+                .args(["-ec", &machine.commands()])
+                .current_dir(clone),
         );
         Some(machine)
+    }
+
+    /// Unpacks the packages of a release in its root, and makes the users that their scripts make. The programs of the packages are
+    /// stand-ins, and the real ones take their places. `None` if a tool is missing, which is noted.
+    fn with_packages() -> Option<Self> {
+        let machine = Self::bare("usr/lib/systemd/system")?;
+        for package in packages::build(&machine.directory.join("packages"))? {
+            machine.run(
+                Command::new("dpkg-deb")
+                    .arg("--extract")
+                    .arg(package)
+                    .arg(&machine.root),
+            );
+        }
+        for (program, name) in programs() {
+            let package = format!("escapement-{name}");
+            std::fs::copy(program, machine.root.join("usr/bin").join(&package)).unwrap();
+            let mut sysusers = Command::new("systemd-sysusers");
+            let root = format!("--root={}", machine.root.display());
+            machine.run(sysusers.arg(root).arg(format!("{package}.conf")));
+        }
+        Some(machine)
+    }
+
+    fn run(&self, command: &mut Command) {
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{command:?} in {}: {said}",
+            self.root.display()
+        );
     }
 
     /// The commands of the page that install, with the root of this machine before what they write to.
@@ -82,7 +115,8 @@ impl Machine {
     fn values(&self, program: &str, setting: &str) -> Vec<String> {
         let unit = self
             .root
-            .join(format!("etc/systemd/system/escapement-{program}.service"));
+            .join(self.units)
+            .join(format!("escapement-{program}.service"));
         let unit = std::fs::read_to_string(unit).unwrap();
         let lines = unit.lines().filter_map(|line| line.split_once('='));
         lines
@@ -137,11 +171,32 @@ impl Machine {
     }
 }
 
+fn programs() -> [(PathBuf, &'static str); 2] {
+    let binaries = Binaries::build().unwrap();
+    [
+        (binaries.orchestrator, "orchestrator"),
+        (binaries.worker, "worker"),
+    ]
+}
+
 #[tokio::test]
 async fn a_bare_machine_serves_after_the_commands_of_the_page() {
     let Some(machine) = Machine::installed() else {
         return;
     };
+    its_units_serve(machine).await;
+}
+
+#[tokio::test]
+async fn a_bare_machine_serves_with_the_packages_of_a_release() {
+    let Some(machine) = Machine::with_packages() else {
+        return;
+    };
+    its_units_serve(machine).await;
+}
+
+/// Starts both units, lets them execute a plan and a run, and stops them.
+async fn its_units_serve(machine: Machine) {
     machine.set(
         "orchestrator",
         "ESCAPEMENT_LISTEN=127.0.0.1:0\nESCAPEMENT_METRICS_LISTEN=127.0.0.1:0\nESCAPEMENT_LOG_FORMAT=json\n",
@@ -160,6 +215,51 @@ async fn a_bare_machine_serves_after_the_commands_of_the_page() {
         worker.stderr().contains("file.write"),
         "the worker has its folder"
     );
+    assert_eq!(worker.terminate(LIMIT).await.unwrap().code(), Some(0));
+    orchestrator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_programs_serve_that_are_started_by_hand() {
+    let page = std::fs::read_to_string(checkout::root().join("deploy/README.md")).unwrap();
+    let by_hand = page
+        .split("\n## By hand\n")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    let block = by_hand
+        .split("```text\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let [first, second] = block.lines().collect::<Vec<_>>()[..] else {
+        panic!("two commands: {block}");
+    };
+    let directory = PrivateDirectory::new("by-hand").unwrap();
+    let store = directory.join("store").display().to_string();
+    let start = |line: &str| {
+        let (name, arguments) = line.split_once(' ').unwrap();
+        let (program, _) = programs().into_iter().find(|(_, one)| *one == name).unwrap();
+        let mut command = Command::new(program);
+        // In the place of the port that it has without a word.
+        command
+            .args(arguments.split(' '))
+            .env("ESCAPEMENT_LISTEN", "127.0.0.1:0");
+        command.env("ESCAPEMENT_LOG_FORMAT", "json");
+        ChildProcess::start(name, &mut command, &directory.join(name)).unwrap()
+    };
+    let here = first
+        .replace("/var/lib/escapement", &store)
+        .replace(":7401", ":0");
+    let orchestrator = Orchestrator::of(start(&here)).await.unwrap();
+    metrics_address(&orchestrator.process).await;
+    let mut worker = start(&second.replace("http://127.0.0.1:7400", &orchestrator.url()));
+    worker.announcement("connected", LIMIT).await.unwrap();
+    serves_a_plan_and_a_run(orchestrator.channel()).await;
     assert_eq!(worker.terminate(LIMIT).await.unwrap().code(), Some(0));
     orchestrator.stop().await.unwrap();
 }

@@ -43,6 +43,22 @@ fn secure() -> Value {
     })
 }
 
+/// The same, with certificates that cert-manager issues, and with workers that Kubernetes scales.
+fn issued() -> Value {
+    json!({
+        "tls": {
+            "certManager": { "issuerRef": { "name": "ours", "kind": "ClusterIssuer" }, "dnsNames": ["plans.example"] },
+            "clientAuth": "required",
+        },
+        "access": { "policy": "version = 1\n" },
+        "worker": {
+            "enabled": true,
+            "maxInFlight": 20,
+            "hpa": { "enabled": true, "maxReplicas": 40, "matchLabels": { "service": "try-escapement" } },
+        },
+    })
+}
+
 /// The least that is served: consent in the place of all of that.
 fn open() -> Value {
     json!({ "tls": { "allowPlaintext": true }, "access": { "allowAnonymous": true } })
@@ -87,7 +103,15 @@ fn combinations() -> Vec<Value> {
     hatches["extraObjects"] = json!([more]);
     let mut without_policy = open();
     without_policy["networkPolicy"] = json!({ "enabled": false });
-    vec![open(), secure(), everything, with_token, hatches, without_policy]
+    vec![
+        open(),
+        secure(),
+        everything,
+        with_token,
+        hatches,
+        without_policy,
+        issued(),
+    ]
 }
 
 #[test]
@@ -111,9 +135,11 @@ fn kubernetes_takes_what_every_combination_renders() {
     // Their schemas belong to others, and are not at hand.
     let (others, own): (Vec<Value>, Vec<Value>) = all.into_iter().partition(|object| {
         let of = object["apiVersion"].as_str().unwrap();
-        of.starts_with("keda.sh/") || of.starts_with("monitoring.coreos.com/")
+        ["keda.sh/", "monitoring.coreos.com/", "cert-manager.io/"]
+            .iter()
+            .any(|other| of.starts_with(other))
     });
-    assert_eq!(others.len(), 3, "{others:?}");
+    assert_eq!(others.len(), 5, "{others:?}");
     let own = Value::Array(own).to_string();
     let program = "import json, kubernetes_validate, sys\n\
                    for one in json.load(sys.stdin):\n\
@@ -175,7 +201,36 @@ fn values_that_are_wrong_or_serve_by_accident_are_refused() {
         ),
         (
             json!({ "tls": { "allowPlaintext": true, "existingSecret": "a" } }),
+            "not several",
+        ),
+        (
+            json!({ "tls": { "existingSecret": "a", "certManager": { "issuerRef": { "name": "b" } } } }),
+            "not several",
+        ),
+        (
+            with("/tls", json!({ "certManager": { "issuerRef": "ours" } })),
+            "issuerRef",
+        ),
+        (
+            with(
+                "/tls",
+                json!({ "certManager": { "issuerRef": { "name": "a" }, "duration": "90d" } }),
+            ),
+            "duration",
+        ),
+        (
+            with(
+                "/worker",
+                json!({ "enabled": true, "tlsSecret": "a", "keda": { "enabled": true }, "hpa": { "enabled": true } }),
+            ),
             "not both",
+        ),
+        (
+            with(
+                "/worker",
+                json!({ "enabled": true, "tlsSecret": "a", "hpa": { "enabled": true, "minReplicas": 0 } }),
+            ),
+            "minReplicas",
         ),
         (
             with("/access", json!({ "policy": "a", "allowAnonymous": true })),
@@ -234,5 +289,73 @@ fn what_belongs_to_others_has_the_fields_that_they_read() {
     assert_eq!(boards.len(), 5);
     for board in boards.values() {
         assert!(serde_json::from_str::<Value>(board.as_str().unwrap()).is_ok());
+    }
+}
+
+/// The one object of a kind and of this name.
+fn named<'a>(rendered: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    let mut found = rendered.iter().filter(is_it);
+    let first = found.next().unwrap_or_else(|| panic!("{kind} {name}"));
+    assert!(found.next().is_none(), "{kind} {name} is there twice");
+    first
+}
+
+#[test]
+fn an_autoscaler_scales_the_workers_by_demand() {
+    let Some(rendered) = rendered(&issued()) else {
+        return;
+    };
+    let scaler = &named(&rendered, "HorizontalPodAutoscaler", "try-escapement-worker")["spec"];
+    let deployment = named(&rendered, "Deployment", "try-escapement-worker");
+    assert_eq!(scaler["scaleTargetRef"]["name"], deployment["metadata"]["name"]);
+    assert!(deployment["spec"].get("replicas").is_none(), "it says how many");
+    assert_eq!(
+        (&scaler["minReplicas"], &scaler["maxReplicas"]),
+        (&json!(1), &json!(40))
+    );
+    // 0.8 of 20 slots.
+    let expected = json!([{ "type": "External", "external": {
+        "metric": { "name": "escapement_action_demand", "selector": { "matchLabels": { "service": "try-escapement" } } },
+        "target": { "type": "AverageValue", "averageValue": "16000m" },
+    }}]);
+    assert_eq!(scaler["metrics"], expected);
+    let page = std::fs::read_to_string(checkout::root().join("deploy/METRICS.md")).unwrap();
+    assert!(page.contains("| `escapement_action_demand` |"));
+}
+
+#[test]
+fn cert_manager_issues_what_the_pods_mount() {
+    let Some(rendered) = rendered(&issued()) else {
+        return;
+    };
+    for (component, usage, dns_names) in [
+        (
+            "server",
+            "server auth",
+            json!([
+                "try-escapement",
+                "try-escapement.of-the-test",
+                "try-escapement.of-the-test.svc",
+                "localhost",
+                "plans.example"
+            ]),
+        ),
+        ("worker", "client auth", json!(["try-escapement-worker"])),
+    ] {
+        let name = format!("try-escapement-{component}");
+        let spec = &named(&rendered, "Certificate", &name)["spec"];
+        assert_eq!(spec["dnsNames"], dns_names);
+        assert_eq!(spec["usages"], json!(["digital signature", usage]));
+        let issuer = json!({ "name": "ours", "kind": "ClusterIssuer", "group": "cert-manager.io" });
+        assert_eq!(spec["issuerRef"], issuer);
+        let mounting = |object: &&Value| {
+            let volumes = object["spec"]["template"]["spec"]["volumes"].as_array();
+            volumes
+                .into_iter()
+                .flatten()
+                .any(|volume| volume["secret"]["secretName"] == spec["secretName"])
+        };
+        assert_eq!(rendered.iter().filter(mounting).count(), 1, "{name}");
     }
 }

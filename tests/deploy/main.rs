@@ -13,6 +13,7 @@ mod containers;
 mod elf;
 mod images;
 mod monitoring;
+mod packages;
 mod runbooks;
 mod sealed;
 mod stage;

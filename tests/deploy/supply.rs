@@ -92,6 +92,10 @@ fn a_release_holds_what_is_needed_and_is_the_same_again() {
     let file = |ending: &str| files.iter().find(|file| file.ends_with(ending)).unwrap();
     assert_eq!(*file(".tgz"), format!("escapement-chart-{version}.tgz"));
 
+    if tool("dpkg-deb", "it is there on Debian").is_some() {
+        let packages: Vec<&&str> = files.iter().filter(|file| file.ends_with(".deb")).collect();
+        assert_eq!(packages.len(), 2, "{files:?}");
+    }
     let archive = file(".tar.gz");
     succeeds(&one, "tar", &["--extract", "--file", archive]);
     let unpacked = one.join(archive.trim_end_matches(".tar.gz"));
@@ -118,5 +122,68 @@ fn a_release_holds_what_is_needed_and_is_the_same_again() {
     assert!(
         parts.iter().all(|part| part["licenses"].is_array()),
         "a part has no licence"
+    );
+}
+
+/// A folder with a `cargo` that compiles nothing: its programs are scripts that say where they were built, unless that is mapped to
+/// another name as the script of a release asks for. Everything else is done by the real one.
+fn cargo_that_compiles_nothing(folder: &Path, maps: bool) {
+    let real = tool("cargo", "it builds the tests")
+        .unwrap()
+        .display()
+        .to_string();
+    let built_at = if maps {
+        "${RUSTFLAGS##*--remap-path-prefix=$PWD=}"
+    } else {
+        "$PWD"
+    };
+    let script = format!(
+        r#"#!/bin/sh
+set -eu
+case "$1" in auditable) exit 1 ;; build) ;; *) exec '{real}' "$@" ;; esac
+test "$CARGO_INCREMENTAL" = 0 && test -n "$SOURCE_DATE_EPOCH"
+case "$RUSTFLAGS" in *"--remap-path-prefix=$PWD=/source "*) ;; *) exit 1 ;; esac
+case "$CFLAGS" in *"-ffile-prefix-map=$PWD=/source "*) ;; *) exit 1 ;; esac
+while test "$1" != --target-dir; do shift; done
+mkdir -p "$2/release"
+built_at="{built_at}"
+for name in orchestrator worker; do
+  printf '#!/bin/sh\necho "%s of %s"\n' "$name" "${{built_at%% *}}" >"$2/release/$name"
+  chmod 755 "$2/release/$name"
+done
+"#
+    );
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("cargo"), script).unwrap();
+    std::fs::set_permissions(folder.join("cargo"), Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn two_builds_are_compared_to_the_end_and_a_difference_is_found() {
+    let directory = PrivateDirectory::new("compared").unwrap();
+    let compare = |maps: bool| {
+        let folder = directory.join(if maps { "mapped" } else { "not-mapped" });
+        cargo_that_compiles_nothing(&folder.join("bin"), maps);
+        let path = std::env::var("PATH").unwrap();
+        Command::new(checkout::root().join("deploy/release/compare"))
+            .arg(&folder)
+            .env("PATH", format!("{}:{path}", folder.join("bin").display()))
+            .output()
+            .unwrap()
+    };
+    let equal = compare(true);
+    let said = String::from_utf8_lossy(&equal.stdout);
+    assert!(
+        equal.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&equal.stderr)
+    );
+    assert!(said.contains(".tar.gz") && said.contains(".cdx.json"), "{said}");
+    let different = compare(false);
+    let said = String::from_utf8_lossy(&different.stdout);
+    assert_eq!(different.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("release/orchestrator"),
+        "the program is named: {said}"
     );
 }

@@ -12,25 +12,31 @@ use std::process::Command;
 
 const INSTALL: &str = "`cargo verify` installs it where Go and Python are there";
 
-/// Every proto, as protoc names them.
-fn protos() -> Vec<String> {
-    let set: prost_reflect::prost_types::FileDescriptorSet =
-        prost::Message::decode(escapement_wire::DESCRIPTORS).unwrap();
-    let files = set
-        .file
-        .iter()
-        .filter(|file| file.package().starts_with("escapement."));
-    files.map(|file| file.name().to_owned()).collect()
+/// Every proto of ours below a folder, as protoc names them.
+fn protos(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.join("escapement")];
+    let mut protos = Vec::new();
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "proto") {
+                protos.push(path.strip_prefix(folder).unwrap().to_owned());
+            }
+        }
+    }
+    protos
 }
 
-/// Runs protoc, which the packages of Python bring along.
-fn generate(python: &Path, arguments: &[String]) {
+/// Runs protoc, which the packages of Python bring along, on the protos of a folder.
+fn generate(python: &Path, folder: &Path, arguments: &[String]) {
     let mut protoc = Command::new(python);
     protoc
         .args(["-m", "grpc_tools.protoc", "--proto_path"])
-        .arg(checkout::root().join("proto"))
+        .arg(folder)
         .args(arguments)
-        .args(protos());
+        .args(protos(folder));
     run(protoc);
 }
 
@@ -43,7 +49,7 @@ fn run(mut command: Command) -> String {
 }
 
 /// Lets a client do what it does: with a plan of its own, and with a result of more than 4 MiB.
-async fn let_call(mut client: Command) {
+pub(crate) async fn let_call(mut client: Command) {
     let world = World::start().await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     let steps = (0..11).map(|number| {
@@ -61,7 +67,7 @@ async fn let_call(mut client: Command) {
     assert_eq!(said.trim(), "held");
 }
 
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let python = tool("python/bin/python", INSTALL)?;
     let mut import = Command::new(&python);
     import.args(["-c", "import grpc_tools, grpc_status"]);
@@ -102,12 +108,13 @@ async fn let_call_securely(mut client: Command) {
     assert_eq!(said.trim(), "held");
 }
 
-/// The modules that protoc makes for Python.
-fn python_modules(python: &Path) -> PrivateDirectory {
+/// The modules that protoc makes for Python of the protos of a folder.
+pub(crate) fn python_modules(python: &Path, folder: &Path) -> PrivateDirectory {
     let directory = PrivateDirectory::new("python-client").unwrap();
     let out = directory.path().display();
     generate(
         python,
+        folder,
         &[format!("--python_out={out}"), format!("--grpc_python_out={out}")],
     );
     directory
@@ -122,6 +129,7 @@ fn go_program(package: &str) -> Option<(PrivateDirectory, Command)> {
     let out = directory.path().display();
     generate(
         &python,
+        &checkout::root().join("proto"),
         &[
             format!("--plugin=protoc-gen-go={}", messages.display()),
             format!("--plugin=protoc-gen-go-grpc={}", services.display()),
@@ -149,7 +157,7 @@ fn go_program(package: &str) -> Option<(PrivateDirectory, Command)> {
 #[tokio::test]
 async fn a_client_in_python_is_generated_and_holds_a_conversation() {
     let Some(python) = python() else { return };
-    let modules = python_modules(&python);
+    let modules = python_modules(&python, &checkout::root().join("proto"));
     let mut client = Command::new(&python);
     client
         .arg(checkout::root().join("tests/clients/python/client.py"))
@@ -160,7 +168,7 @@ async fn a_client_in_python_is_generated_and_holds_a_conversation() {
 #[tokio::test]
 async fn a_client_in_python_calls_by_mutual_tls_with_a_token() {
     let Some(python) = python() else { return };
-    let modules = python_modules(&python);
+    let modules = python_modules(&python, &checkout::root().join("proto"));
     let mut client = Command::new(&python);
     client
         .arg(checkout::root().join("tests/clients/python/secure.py"))

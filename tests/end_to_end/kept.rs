@@ -1,7 +1,10 @@
-//! What earlier versions promised is kept by this one: their words on the wire, their flags and figures, and a backup of their store.
+//! What earlier versions promised is kept by this one: their words on the wire, their flags and figures, a backup of their store, and
+//! their programs.
 //!
 //! `tests/kept` has a folder for each `MAJOR.MINOR` that was released, and one for the one that is next. A file there is never
 //! changed. `ESCAPEMENT_KEEP=1` writes those of this version that are not there.
+
+mod programs;
 
 use crate::backup::command;
 use crate::plans::{StepWords, WORK, echo, fail, plan, request, step};

@@ -14,7 +14,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// An orchestrator and its directory. The process goes before the directory.
 pub(crate) struct World {
     pub(crate) orchestrator: Orchestrator,
-    settings: OrchestratorSettings,
+    /// How it is started again.
+    pub(crate) settings: OrchestratorSettings,
     pub(crate) directory: PrivateDirectory,
 }
 

@@ -97,9 +97,16 @@ impl FaultLayer {
     /// Settings of an orchestrator that runs with this layer.
     #[must_use]
     pub fn under(&self, settings: OrchestratorSettings) -> OrchestratorSettings {
-        settings
-            .variable("ESCAPEMENT_FAULT_LAYER", self.control.display())
-            .variable("LD_PRELOAD", self.library.display())
+        let variables = self.variables().into_iter();
+        variables.fold(settings, |settings, (name, value)| settings.variable(name, value))
+    }
+
+    /// The variables of a process that runs with this layer.
+    pub fn variables(&self) -> [(&'static str, String); 2] {
+        [
+            ("ESCAPEMENT_FAULT_LAYER", self.control.display().to_string()),
+            ("LD_PRELOAD", self.library.display().to_string()),
+        ]
     }
 
     /// From now on calls are numbered from 1 under this word.

@@ -7,16 +7,18 @@ use tracing::{info, warn};
 /// A future that resolves on the first SIGTERM, SIGINT or SIGHUP after this call.
 ///
 /// SIGHUP is what a terminal sends that is closed, so it must not end what runs either.
+/// A process that a service manager started has no terminal: there it is a reload, with nothing to read again, and does nothing.
 /// The handlers are installed by the call, not by the first poll, so no signal in between is lost.
 /// A signal that cannot be caught is logged and never resolves the future.
 ///
 /// # Panics
 /// Outside of a tokio runtime with I/O enabled.
 pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
+    let is_managed = std::env::var_os("NOTIFY_SOCKET").is_some();
     first_of(&[
-        (SignalKind::terminate(), "SIGTERM"),
-        (SignalKind::interrupt(), "SIGINT"),
-        (SignalKind::hangup(), "SIGHUP"),
+        (SignalKind::terminate(), "SIGTERM", true),
+        (SignalKind::interrupt(), "SIGINT", true),
+        (SignalKind::hangup(), "SIGHUP", !is_managed),
     ])
 }
 
@@ -26,8 +28,8 @@ pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
 /// Outside of a tokio runtime with I/O enabled.
 pub fn stop_signal_but_hangup() -> impl Future<Output = ()> + Send + 'static {
     first_of(&[
-        (SignalKind::terminate(), "SIGTERM"),
-        (SignalKind::interrupt(), "SIGINT"),
+        (SignalKind::terminate(), "SIGTERM", true),
+        (SignalKind::interrupt(), "SIGINT", true),
     ])
 }
 
@@ -50,11 +52,12 @@ pub fn hangups(on_hangup: impl Fn() + Send + 'static) -> impl Future<Output = ()
     }
 }
 
-fn first_of(signals: &[(SignalKind, &'static str)]) -> impl Future<Output = ()> + Send + use<> {
-    let mut signals: Vec<(&str, Signal)> = signals
+/// Resolves with the first of these signals that asks to stop; the others are logged.
+fn first_of(signals: &[(SignalKind, &'static str, bool)]) -> impl Future<Output = ()> + Send + use<> {
+    let mut signals: Vec<(&str, bool, Signal)> = signals
         .iter()
-        .filter_map(|&(kind, name)| match signal(kind) {
-            Ok(signal) => Some((name, signal)),
+        .filter_map(|&(kind, name, stops)| match signal(kind) {
+            Ok(signal) => Some((name, stops, signal)),
             Err(error) => {
                 warn!(signal = name, %error, "signal cannot be caught");
                 None
@@ -62,10 +65,12 @@ fn first_of(signals: &[(SignalKind, &'static str)]) -> impl Future<Output = ()> 
         })
         .collect();
     std::future::poll_fn(move |cx| {
-        for (name, signal) in &mut signals {
-            if signal.poll_recv(cx).is_ready() {
+        for (name, stops, signal) in &mut signals {
+            while signal.poll_recv(cx).is_ready() {
                 info!(signal = name, "signal received");
-                return Poll::Ready(());
+                if *stops {
+                    return Poll::Ready(());
+                }
             }
         }
         Poll::Pending

@@ -3,6 +3,7 @@
 
 use crate::containers::{image_variables, texts, translated};
 use crate::stage::{LIMIT, get, metrics_address};
+use escapement_tests::authority::Authority;
 use escapement_tests::{Binaries, ChildProcess, Orchestrator, PrivateDirectory, wait_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,6 +45,28 @@ impl Node {
     pub(crate) fn secret<const N: usize>(&mut self, name: &str, keys: [(&str, String); N]) {
         let keys = keys.map(|(key, value)| (key.to_owned(), value));
         self.secrets.insert(name.to_owned(), keys.into());
+    }
+
+    /// Plays cert-manager: makes the secret of each certificate that is asked for, with the names that it is to have.
+    pub(crate) fn issue(&mut self, authority: &Authority) {
+        let asked: Vec<Value> = self
+            .objects
+            .iter()
+            .filter(|object| object["kind"] == "Certificate")
+            .map(|object| object["spec"].clone())
+            .collect();
+        assert!(!asked.is_empty());
+        for spec in asked {
+            let names = texts(&spec["dnsNames"]);
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let issued = authority.issue(&names).unwrap();
+            let keys = [
+                ("ca.crt", authority.pem()),
+                ("tls.crt", issued.cert),
+                ("tls.key", issued.key),
+            ];
+            self.secret(spec["secretName"].as_str().unwrap(), keys);
+        }
     }
 
     /// The pod of the object of this kind.

@@ -1,7 +1,7 @@
 //! The pods of the chart execute plans by mutual TLS, and are replaced one after the other under load: nothing is lost.
 
 use super::kubelet::Node;
-use super::{rendered, secure};
+use super::{issued, rendered, secure};
 use crate::stage::{LIMIT, serves_a_plan_and_a_run};
 use escapement_tests::authority::Authority;
 use escapement_tests::plans::{StepWords, plan, request, step};
@@ -98,6 +98,22 @@ async fn pods_are_replaced_under_load_and_nothing_is_lost() {
     for worker in workers {
         node.end("Deployment", worker).await;
     }
+    node.end("StatefulSet", orchestrator.process).await;
+}
+
+#[tokio::test]
+async fn pods_with_the_certificates_of_cert_manager_serve_a_plan_and_a_run() {
+    let mut values = issued();
+    values["access"] =
+        json!({ "policy": POLICY.replace("\"worker\"\nroles", "\"try-escapement-worker\"\nroles") });
+    let Some(objects) = rendered(&values) else { return };
+    let mut node = Node::new(objects, PrivateDirectory::new("issued").unwrap());
+    let authority = Authority::new("issuer").unwrap();
+    node.issue(&authority);
+    let orchestrator = node.orchestrator().await;
+    let worker = node.worker("worker-0").await;
+    serves_a_plan_and_a_run(channel(&authority, orchestrator.address().port())).await;
+    node.end("Deployment", worker).await;
     node.end("StatefulSet", orchestrator.process).await;
 }
 

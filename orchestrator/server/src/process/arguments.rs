@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// Without a command it serves; every flag can also be given as the environment variable beside it; the flag wins.
 /// Once it serves, one line of JSON stands on stdout: {"event":"serving","address":"HOST:PORT"}.
 /// SIGTERM, SIGINT or SIGHUP drains it; a second one ends it at once.
-/// With --tls-cert or --access-policy SIGHUP has files read again instead.
+/// With --tls-cert, --access-policy or --events SIGHUP has files read again instead; under systemd it never drains.
 ///
 /// Exit codes, of the commands as well: 0 drained or done; 64 bad configuration; 65 input that cannot be drawn;
 /// 69 address not to be had; 70 defect; 73 directory, lock or file not usable, or no space at a start; 74 store, backup

@@ -14,6 +14,7 @@ pub(crate) fn install(folder: &Path) -> Vec<String> {
         debian_package("systemd-analyze", "systemd"),
         // The pages for operators ask by it.
         debian_package("curl", "curl"),
+        debian_package("ss", "iproute2"),
         valgrind(folder),
         prometheus(folder),
         nats_server(folder),
