@@ -3,6 +3,8 @@
 //! `tests/kept` has a folder for each `MAJOR.MINOR` that was released, and one for the one that is next. A file there is never
 //! changed. `ESCAPEMENT_KEEP=1` writes those of this version that are not there.
 
+mod tenants;
+
 use crate::backup::command;
 use crate::plans::{StepWords, WORK, echo, fail, plan, request, step};
 use crate::runs::{create, creation, ended};
