@@ -5,7 +5,7 @@ use crate::plans::{RequestWords, object, plan, request, step, step_id};
 use crate::tls::SecureWorld;
 use crate::world::World;
 use escapement_tests::authority::replace;
-use escapement_tests::{PrivateDirectory, checkout, fresh_id, tool};
+use escapement_tests::{PrivateDirectory, Worker, checkout, fresh_id, tool};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,34 +78,84 @@ pub(crate) fn python() -> Option<PathBuf> {
     None
 }
 
-/// Lets a client come by mutual TLS, where its certificate alone may do nothing, and show its token.
-async fn let_call_securely(mut client: Command) {
-    let token = Token::new("caller");
-    let directory = PrivateDirectory::new("secure-client").unwrap();
-    let rules = directory.join("policy.toml");
-    let worker = "[[certificate]]\ndns = \"worker\"\nroles = [\"worker\"]\n".to_owned();
-    let entries = [token.entry("caller", "roles = [\"submitter\"]"), worker];
-    replace(&rules, &policy(&entries)).unwrap();
-    let secure = SecureWorld::start_with(|settings| {
-        settings
-            .flag("--access-policy", rules.display())
-            .flag("--tls-client-auth", "required")
-    })
-    .await;
-    let (_, files) = secure.issue("worker");
-    let _worker = secure.worker("worker", &files).await;
-    let (_, shown) = secure.issue("client");
-    let file = directory.join("token");
-    replace(&file, &token.secret).unwrap();
-    client
-        .arg(format!(
-            "localhost:{}",
-            secure.world.orchestrator.address().port()
-        ))
-        .args([&secure.server_ca, &shown.cert, &shown.key, &file])
-        .args([fresh_id(), step_id(0)]);
-    let said = tokio::task::spawn_blocking(move || run(client)).await.unwrap();
-    assert_eq!(said.trim(), "held");
+/// An orchestrator that is called by mutual TLS, and a directory with the files that the page `deploy/TLS.md` names, from which its
+/// programs run.
+struct SecureCallers {
+    secure: SecureWorld,
+    _worker: Worker,
+    directory: PrivateDirectory,
+    strong: Token,
+    weak: Token,
+}
+
+impl SecureCallers {
+    async fn start() -> Self {
+        let [strong, weak] = ["strong", "weak"].map(Token::new);
+        let directory = PrivateDirectory::new("secure-callers").unwrap();
+        let rules = directory.join("policy.toml");
+        let entries = [
+            strong.entry("strong", "roles = [\"submitter\"]"),
+            weak.entry("weak", "roles = [\"worker\"]"),
+            "[[certificate]]\ndns = \"worker\"\nroles = [\"worker\"]\n".to_owned(),
+        ];
+        replace(&rules, &policy(&entries)).unwrap();
+        let secure = SecureWorld::start_with(|settings| {
+            settings
+                .flag("--access-policy", rules.display())
+                .flag("--tls-client-auth", "required")
+        })
+        .await;
+        let (_, files) = secure.issue("worker");
+        let worker = secure.worker("worker", &files).await;
+        let (_, shown) = secure.issue("client");
+        for (from, to) in [
+            (&secure.server_ca, "ca.pem"),
+            (&shown.cert, "caller.pem"),
+            (&shown.key, "caller.key"),
+        ] {
+            std::fs::copy(from, directory.join(to)).unwrap();
+        }
+        Self {
+            secure,
+            _worker: worker,
+            directory,
+            strong,
+            weak,
+        }
+    }
+
+    /// The block of the page in this language, with the address of the orchestrator.
+    fn block(&self, language: &str) -> String {
+        let page = std::fs::read_to_string(checkout::root().join("deploy/TLS.md")).unwrap();
+        let (_, section) = page.split_once("## Callers in other languages\n").unwrap();
+        let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        let port = self.secure.world.orchestrator.address().port();
+        assert!(block.contains("localhost:7443"), "{language}");
+        block.replace("localhost:7443", &format!("localhost:{port}"))
+    }
+
+    /// Lets the program call with a token that may not do that, and with one that may; gives what it says of the answer.
+    async fn let_call(&self, program: impl Fn() -> Command) -> String {
+        let mut said = Vec::new();
+        for token in [&self.weak, &self.strong] {
+            replace(&self.directory.join("token"), &token.secret).unwrap();
+            let mut command = program();
+            command.current_dir(self.directory.path());
+            let output = tokio::task::spawn_blocking(move || command.output().unwrap())
+                .await
+                .unwrap();
+            said.push((
+                output.status.success(),
+                String::from_utf8(output.stdout).unwrap(),
+                String::from_utf8(output.stderr).unwrap(),
+            ));
+        }
+        let [refused, answered] = said.try_into().unwrap();
+        assert!(!refused.0 && refused.2.contains("ROLE_MISSING"), "{refused:?}");
+        assert!(answered.0, "{answered:?}");
+        answered.1
+    }
 }
 
 /// The modules that protoc makes for Python of the protos of a folder.
@@ -120,8 +170,8 @@ pub(crate) fn python_modules(python: &Path, folder: &Path) -> PrivateDirectory {
     directory
 }
 
-/// The module that protoc makes for Go, with our programs in it, and the one of this path compiled.
-fn go_program(package: &str) -> Option<(PrivateDirectory, Command)> {
+/// The module that protoc makes for Go with this program in it, compiled.
+fn go_program(text: &str) -> Option<(PrivateDirectory, PathBuf)> {
     let (python, go) = (python()?, tool("go", INSTALL)?);
     let messages = tool("protoc-gen-go", INSTALL)?;
     let services = tool("protoc-gen-go-grpc", INSTALL)?;
@@ -139,18 +189,18 @@ fn go_program(package: &str) -> Option<(PrivateDirectory, Command)> {
             "--go-grpc_opt=module=escapement.dev".to_owned(),
         ],
     );
-    std::fs::create_dir(directory.join("secure")).unwrap();
-    for file in ["go.mod", "go.sum", "main.go", "secure/main.go"] {
+    for file in ["go.mod", "go.sum"] {
         let source = checkout::root().join("tests/clients/go").join(file);
         std::fs::copy(source, directory.join(file)).unwrap();
     }
+    std::fs::write(directory.join("main.go"), text).unwrap();
     let mut build = Command::new(go);
     // Without the paths of this directory a second build finds what the first one compiled.
     build
-        .args(["build", "-trimpath", "-o", "client", package])
+        .args(["build", "-trimpath", "-o", "client", "."])
         .current_dir(directory.path());
     run(build);
-    let client = Command::new(directory.join("client"));
+    let client = directory.join("client");
     Some((directory, client))
 }
 
@@ -166,45 +216,50 @@ async fn a_client_in_python_is_generated_and_holds_a_conversation() {
 }
 
 #[tokio::test]
-async fn a_client_in_python_calls_by_mutual_tls_with_a_token() {
+async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
+    let text = std::fs::read_to_string(checkout::root().join("tests/clients/go/main.go")).unwrap();
+    let Some((_directory, client)) = go_program(&text) else {
+        return;
+    };
+    let_call(Command::new(client)).await;
+}
+
+#[tokio::test]
+async fn the_python_program_of_the_page_calls_by_mutual_tls_with_a_token() {
     let Some(python) = python() else { return };
     let modules = python_modules(&python, &checkout::root().join("proto"));
-    let mut client = Command::new(&python);
-    client
-        .arg(checkout::root().join("tests/clients/python/secure.py"))
-        .env("PYTHONPATH", modules.path());
-    let_call_securely(client).await;
+    let callers = SecureCallers::start().await;
+    let text = callers.block("python");
+    let program = || {
+        let mut client = Command::new(&python);
+        client.args(["-c", &text]).env("PYTHONPATH", modules.path());
+        client
+    };
+    assert_eq!(callers.let_call(program).await, "hello\n");
 }
 
 #[tokio::test]
-async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
-    let Some((_directory, client)) = go_program(".") else {
+async fn the_go_program_of_the_page_calls_by_mutual_tls_with_a_token() {
+    let callers = SecureCallers::start().await;
+    let Some((_directory, client)) = go_program(&callers.block("go")) else {
         return;
     };
-    let_call(client).await;
+    assert_eq!(callers.let_call(|| Command::new(&client)).await, "hello\n");
 }
 
 #[tokio::test]
-async fn a_client_in_go_calls_by_mutual_tls_with_a_token() {
-    let Some((_directory, client)) = go_program("./secure") else {
-        return;
-    };
-    let_call_securely(client).await;
-}
-
-#[tokio::test]
-async fn grpcurl_calls_by_mutual_tls_with_a_token() {
+async fn the_grpcurl_command_of_the_page_calls_by_mutual_tls_with_a_token() {
     let Some(grpcurl) = tool("grpcurl", crate::grpcurl::INSTALL) else {
         return;
     };
-    // The arguments of the other clients, put where grpcurl has them.
-    let script = r#"ca=$2 cert=$3 key=$4
-call() { "$0" -cacert "$ca" -cert "$cert" -key "$key" "$@"; }
-list="$1 escapement.v1.PlanExecutionService/ListExecutions"
-call $list 2>&1 | grep -q PermissionDenied
-call -H "authorization: Bearer $(cat "$5")" $list >&2
-echo held"#;
-    let mut client = Command::new("sh");
-    client.args(["-ec", script]).arg(grpcurl);
-    let_call_securely(client).await;
+    let callers = SecureCallers::start().await;
+    let program = grpcurl.display().to_string();
+    let text = callers.block("sh").replacen("grpcurl", &program, 1);
+    let program = || {
+        let mut client = Command::new("sh");
+        client.args(["-ec", &text]);
+        client
+    };
+    let listed = callers.let_call(program).await;
+    assert!(listed.starts_with('{'), "{listed}");
 }

@@ -5,6 +5,7 @@
 //! changed. `ESCAPEMENT_KEEP=1` writes those of this version that are not there.
 
 mod programs;
+mod tenants;
 
 use crate::backup::command;
 use crate::plans::{StepWords, WORK, echo, fail, plan, request, step};

@@ -146,7 +146,7 @@ async fn keep_out(den: Den, attack: &str) {
 }
 
 /// Somebody who means to speak comes over a connection of its own; gives how long that took.
-async fn come_in(den: &Den) -> Duration {
+pub(crate) async fn come_in(den: &Den) -> Duration {
     let since = Instant::now();
     let mut access = AccessServiceClient::new(den.channel().await);
     let answer = timeout(LIMIT, access.who_am_i(WhoAmIRequest {})).await.unwrap();
@@ -181,6 +181,11 @@ async fn never_speak(mut connection: TcpStream, manner: Manner, begin: &[u8]) {
 
 /// The connections that did not come to HTTP/2, by the reason, as the figures say.
 async fn failures(den: &Den) -> BTreeMap<String, u64> {
+    by_reason(den, "escapement_handshake_failures_total").await
+}
+
+/// The values of this figure by the reason, of an orchestrator with `--metrics-listen`.
+pub(crate) async fn by_reason(den: &Den, figure: &str) -> BTreeMap<String, u64> {
     let log = den.orchestrator.process.stderr();
     let served = log.lines().find(|line| line.contains("metrics served")).unwrap();
     let address = served
@@ -198,7 +203,7 @@ async fn failures(den: &Den) -> BTreeMap<String, u64> {
     let mut text = String::new();
     scrape.read_to_string(&mut text).await.unwrap();
     let samples = text.lines().filter_map(|line| {
-        let labels = line.strip_prefix("escapement_handshake_failures_total{reason=\"")?;
+        let labels = line.strip_prefix(figure)?.strip_prefix("{reason=\"")?;
         let (reason, value) = labels.split_once("\"} ")?;
         Some((reason.to_owned(), value.parse().ok()?))
     });

@@ -26,6 +26,7 @@ mod pages;
 mod queue;
 mod simulations;
 mod sinks;
+mod strangers;
 mod streams;
 mod watchers;
 mod workers;

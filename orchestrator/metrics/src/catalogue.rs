@@ -235,7 +235,7 @@ catalogue! {
     CONNECTIONS = "escapement_connections", Gauge, [TRANSPORT],
         "Connections that speak HTTP/2: plaintext, tls, mtls.";
     CONNECTIONS_REFUSED = "escapement_connections_refused_total", Counter, [REASON],
-        "Connections that were closed as soon as they came: too_many, broken.";
+        "Connections that were closed as soon as they came: too_many, broken; or later, to make room for others: displaced.";
     HANDSHAKE = "escapement_handshake_seconds", Histogram, [],
         "TLS handshakes that succeeded.";
     HANDSHAKE_FAILURES = "escapement_handshake_failures_total", Counter, [REASON],

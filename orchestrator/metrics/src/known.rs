@@ -10,7 +10,7 @@ pub(crate) fn begin_at_zero(families: &Families) {
         (
             &families.connections_refused,
             &catalogue::CONNECTIONS_REFUSED,
-            &["too_many", "broken"],
+            &["too_many", "broken", "displaced"],
         ),
         (
             &families.handshake_failures,

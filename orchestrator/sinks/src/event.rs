@@ -1,8 +1,10 @@
 //! A terminal event while it waits for those who want it: the attributes and the result, and nothing else of its execution.
 
 use crate::limits::EVENT_DATA_BYTES_MAX;
+use crate::turns::Wanted;
 use escapement_codec::event_json::{self, Ending};
 use escapement_codec::execution;
+use escapement_codec::provenance::Provenance;
 use escapement_contract::PlanResult;
 use escapement_model::Namespace;
 use escapement_wire::v1;
@@ -19,12 +21,16 @@ pub struct TerminalEvent {
     /// About what it takes.
     bytes: usize,
     namespace: Namespace,
+    /// Who handed in its execution, or the outermost one above it; `None` if that was not proved.
+    owner: Option<String>,
 }
 
 impl TerminalEvent {
-    /// The event of a result, from that source. The result goes with it unless it has more than 1 MiB.
+    /// The event of the result of an execution that came from there, from that source. The result goes with it unless it has more than
+    /// 1 MiB.
     //
-    pub fn of(result: &PlanResult, namespace: Namespace, source: &str) -> Self {
+    pub fn of(result: &PlanResult, provenance: Provenance, source: &str) -> Self {
+        let namespace = provenance.namespace;
         let attributes = event_json::event_attributes(&Ending::of(result), &namespace, source);
         let data_bytes = execution::result(result).encoded_len();
         let has_data = data_bytes <= EVENT_DATA_BYTES_MAX;
@@ -37,17 +43,13 @@ impl TerminalEvent {
             },
             data: has_data.then(|| result.clone()),
             namespace,
+            owner: provenance.accepted_by.map(|by| by.name),
         }
     }
 
-    /// Its type.
-    pub fn name(&self) -> &str {
-        &self.attributes.r#type
-    }
-
-    /// The namespace of its execution.
-    pub fn namespace(&self) -> &Namespace {
-        &self.namespace
+    /// True if it is one of those that somebody wants.
+    pub(crate) fn is_wanted(&self, by: &Wanted) -> bool {
+        by.has(&self.attributes.r#type, &self.namespace, || self.owner.clone())
     }
 
     /// About what it takes.

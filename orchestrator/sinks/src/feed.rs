@@ -7,6 +7,7 @@ use crate::turns::{Delivery, Turn, Wanted, stream};
 use bytes::Bytes;
 use escapement_codec::event_json::{self, Ending};
 use escapement_codec::stored;
+use escapement_codec::stored_execution;
 use escapement_contract::Status as PlanStatus;
 use escapement_model::{ExecutionId, InvalidId};
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
@@ -171,7 +172,8 @@ impl<S: FeedSource> Feed<S> {
                 Some(id) if from.after > page.removed => stands_at(reader, from.after, id)?,
                 _ => true,
             };
-            Ok((has_id, told(page, from.after, &wanted, &answers, &source)))
+            let owner = |id| stored_execution::owner(&reader.execution_or_ending(id).ok()??);
+            Ok((has_id, told(page, from.after, &wanted, owner, &answers, &source)))
         };
         let (has_id, page) = self.source.read(read).await?;
         let begins = from.after == 0 && page.removed > 0;
@@ -238,11 +240,21 @@ struct Told {
 
 /// Makes events of the executions, while the reader of the store is held: no more of this is held without room than there are readers.
 /// Without room the events say where their results are.
-fn told(page: SettledPage, after: u64, wanted: &Wanted, answers: &ResponseBudget, source: &str) -> Told {
+fn told(
+    page: SettledPage,
+    after: u64,
+    wanted: &Wanted,
+    owner: impl Fn(ExecutionId) -> Option<String>,
+    answers: &ResponseBudget,
+    source: &str,
+) -> Told {
     let until = page.executions.last().map_or(after, |(place, _)| *place);
     let is_wanted = |(_, execution): &(u64, StoredExecution)| {
         let ending = ending(execution);
-        ending.is_some_and(|ending| wanted.has(ending.status.event_type(), &execution.summary.namespace))
+        ending.is_some_and(|ending| {
+            let owner = || owner(execution.summary.execution_id);
+            wanted.has(ending.status.event_type(), &execution.summary.namespace, owner)
+        })
     };
     let mut wanted: Vec<_> = page.executions.into_iter().filter(is_wanted).collect();
     for (_, execution) in &mut wanted {

@@ -23,7 +23,6 @@ use crate::limits::{SUBSCRIBER_QUEUE_BYTES_MAX, SUBSCRIBER_QUEUE_MAX};
 use escapement_codec::event_json::SOURCE;
 use escapement_codec::provenance::Provenance;
 use escapement_contract::{Persisted, PlanResult};
-use escapement_model::Namespace;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -103,11 +102,11 @@ impl Sinks {
 
     /// Emits the terminal event.
     pub fn emit(&mut self, settlement: &Persisted) {
-        let namespace = || Provenance::known(&settlement.provenance).namespace;
-        self.emit_result(&settlement.result, namespace);
+        let provenance = || Provenance::known(&settlement.provenance);
+        self.emit_result(&settlement.result, provenance);
     }
 
-    fn emit_result(&mut self, result: &PlanResult, namespace: impl FnOnce() -> Namespace) {
+    fn emit_result(&mut self, result: &PlanResult, provenance: impl FnOnce() -> Provenance) {
         self.settlements.send_modify(|count| *count += 1);
         let is_subscribed = self.subscribers.events.receiver_count() > 0;
         if !is_subscribed {
@@ -116,7 +115,7 @@ impl Sinks {
         if !is_subscribed && self.webhook.is_none() {
             return;
         }
-        let event = Arc::new(TerminalEvent::of(result, namespace(), &self.subscribers.source));
+        let event = Arc::new(TerminalEvent::of(result, provenance(), &self.subscribers.source));
         if let Some(webhook) = &self.webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }

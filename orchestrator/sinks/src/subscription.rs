@@ -85,7 +85,7 @@ impl Subscription {
         loop {
             let missed = match self.events.recv().await {
                 Ok(event) => match event.upgrade() {
-                    Some(event) if self.wanted.has(event.name(), event.namespace()) => return Some(event),
+                    Some(event) if event.is_wanted(&self.wanted) => return Some(event),
                     Some(_) => 0,
                     // Later ones have taken its room.
                     None => 1,

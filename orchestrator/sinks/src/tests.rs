@@ -37,7 +37,7 @@ fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() 
     let mut stalled = sinks.subscribers().events.subscribe();
     let n_events = 100;
     for _ in 0..n_events {
-        sinks.emit_result(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default);
+        sinks.emit_result(&result(EVENT_DATA_BYTES_MAX / 2), Provenance::default);
     }
     assert!(sinks.recent.bytes <= SUBSCRIBER_QUEUE_BYTES_MAX);
     let (mut n_there, mut n_gone) = (0, 0);
@@ -50,7 +50,7 @@ fn what_waits_for_subscribers_is_bounded_in_bytes_and_what_gave_way_is_missed() 
     assert_eq!((n_there, n_there + n_gone), (sinks.recent.events.len(), n_events));
     assert!(n_there * (EVENT_DATA_BYTES_MAX / 2 + 1_000) > SUBSCRIBER_QUEUE_BYTES_MAX - EVENT_DATA_BYTES_MAX);
     drop(stalled);
-    sinks.emit_result(&result(1), Namespace::default);
+    sinks.emit_result(&result(1), Provenance::default);
     assert!(sinks.recent.events.is_empty(), "nobody wants them");
 }
 
@@ -59,7 +59,7 @@ fn what_waits_for_subscribers_is_bounded_in_number() {
     let mut sinks = sinks();
     let mut stalled = sinks.subscribers().events.subscribe();
     for _ in 0..=SUBSCRIBER_QUEUE_MAX {
-        sinks.emit_result(&result(1), Namespace::default);
+        sinks.emit_result(&result(1), Provenance::default);
     }
     assert_eq!(sinks.recent.events.len(), SUBSCRIBER_QUEUE_MAX);
     assert!(matches!(stalled.try_recv(), Err(TryRecvError::Lagged(1))));
@@ -74,7 +74,7 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
     let webhook = Webhook::start(url.parse().unwrap());
     let mut waiting = Vec::new();
     for _ in 0..100 {
-        let event = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX / 2), Namespace::default(), SOURCE);
+        let event = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX / 2), Provenance::default(), SOURCE);
         let event = Arc::new(event);
         webhook.take(&event);
         waiting.push(Arc::downgrade(&event));
@@ -93,10 +93,10 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
 //
 #[test]
 fn a_result_that_is_too_large_for_an_event_is_referred_to() {
-    let small = TerminalEvent::of(&result(10), Namespace::default(), SOURCE).to_json();
+    let small = TerminalEvent::of(&result(10), Provenance::default(), SOURCE).to_json();
     assert_eq!(small["datacontenttype"], "application/json");
     assert!(small["data"].is_object() && small.get("dataref").is_none());
-    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Namespace::default(), SOURCE);
+    let large = TerminalEvent::of(&result(EVENT_DATA_BYTES_MAX), Provenance::default(), SOURCE);
     assert!(large.bytes() < 1_000, "nothing of the result is held");
     let wire = large.to_wire();
     let dataref = format!(

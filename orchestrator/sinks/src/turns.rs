@@ -15,7 +15,12 @@ use tonic::Status;
 pub struct Wanted {
     types: Vec<String>,
     namespaces: Option<Vec<Namespace>>,
+    /// `None`: of every user.
+    found: Option<Vec<Found>>,
 }
+
+/// What lies in this namespace and was handed in by this user; `None`: in every one, by everybody.
+type Found = (Option<Namespace>, Option<String>);
 
 impl Wanted {
     /// Events of these types, or of all if there is none, about executions in these namespaces; `None`: in all.
@@ -29,14 +34,46 @@ impl Wanted {
             let unknown: String = unknown.chars().take(100).collect();
             return Err(format!("{unknown:?} is none of {}", known.join(", ")));
         }
-        Ok(Self { types, namespaces })
+        Ok(Self {
+            types,
+            namespaces,
+            found: None,
+        })
     }
 
-    /// True for an event of that type about an execution in that namespace.
-    pub(crate) fn has(&self, event_type: &str, namespace: &Namespace) -> bool {
+    /// Of these, only those about executions that lie in one of these namespaces and were handed in by its user; `None`: in every one,
+    /// by everybody.
+    #[must_use]
+    pub fn of_what_is_found(self, found: &[(Option<&Namespace>, Option<&str>)]) -> Self {
+        let found = found.iter();
+        let found = found.map(|(namespace, user)| (namespace.cloned(), user.map(str::to_owned)));
+        Self {
+            found: Some(found.collect()),
+            ..self
+        }
+    }
+
+    /// True for an event of that type about an execution in that namespace, which the owner has handed in.
+    pub(crate) fn has(
+        &self,
+        event_type: &str,
+        namespace: &Namespace,
+        owner: impl FnOnce() -> Option<String>,
+    ) -> bool {
         let namespaces = self.namespaces.as_ref();
         namespaces.is_none_or(|visible| visible.contains(namespace))
             && (self.types.is_empty() || self.types.iter().any(|wanted| wanted == event_type))
+            && self.finds(namespace, owner)
+    }
+
+    fn finds(&self, namespace: &Namespace, owner: impl FnOnce() -> Option<String>) -> bool {
+        let Some(found) = &self.found else {
+            return true;
+        };
+        let owner = owner();
+        found.iter().any(|(within, user)| {
+            within.as_ref().is_none_or(|within| within == namespace) && (user.is_none() || *user == owner)
+        })
     }
 }
 

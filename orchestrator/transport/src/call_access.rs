@@ -1,6 +1,7 @@
 //! Who calls, and whether it may: judged before anything of a call is read, and without waiting.
 //! Knows neither the rules nor a service: the rules are given, and may be replaced while connections live.
 
+use crate::call_slots::Tenant;
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
@@ -210,6 +211,19 @@ impl ConnectionAccess {
             extensions.insert(row);
         }
         Ok(principal)
+    }
+
+    /// With whose calls those of the principal count while they are open: with all of its namespace if it has only one, else with its
+    /// own. Without a policy there is one tenant, and nobody to share with.
+    pub(crate) fn tenant_of(&self, principal: &Principal) -> Tenant {
+        if !self.rules.current.borrow().has_policy() {
+            return None;
+        }
+        Some(match principal.only_namespace() {
+            Some(namespace) => namespace.as_str().into(),
+            // No namespace has a colon.
+            None => format!("{}:{}", principal.issuer, principal.name).into(),
+        })
     }
 
     fn principal(&self, rules: &Arc<Access>, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {

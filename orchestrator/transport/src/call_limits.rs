@@ -2,7 +2,7 @@
 //! Lets a call in or refuses it before anything of it is read. Knows no service.
 
 use crate::call_class::{BodyPool, CallClass};
-use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
+use crate::call_slots::{CallPermit, CallSlots, NoSlot, PendingUpload, Tenant};
 use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_SHARE, WORKERS_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::request_body::BodyBudget;
@@ -61,15 +61,18 @@ impl Gate {
         }
     }
 
-    /// Lets one more call in.
+    /// Lets one more call of the tenant in.
     ///
     /// # Errors
-    /// Every slot of its class is taken.
-    pub(crate) fn enter(&self, class: CallClass) -> Result<LetIn, Refusal> {
+    /// Every slot of its class is taken, or all that the tenant may have.
+    pub(crate) fn enter(&self, class: CallClass, tenant: Tenant) -> Result<LetIn, Refusal> {
         let Some(slots) = &self.open.0[class as usize] else {
             return Ok((None, None));
         };
-        let (permit, upload) = slots.take().ok_or(Refusal::Overloaded(class))?;
+        let (permit, upload) = slots.take(tenant).map_err(|why| match why {
+            NoSlot::AllTaken => Refusal::Overloaded(class),
+            NoSlot::PartTaken => Refusal::PartTaken(class),
+        })?;
         Ok((Some(permit), Some(upload)))
     }
 

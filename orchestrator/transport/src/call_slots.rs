@@ -1,10 +1,12 @@
-//! Slots for calls of one class. If all are taken, a call that is only half there gives its slot to the next one.
-//! Knows no class.
+//! Slots for calls of one class, and the part of them that one tenant may have. If there is none for a call, one that is only half
+//! there gives its slot to it. Knows no class.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Who shares the slots with others: calls of one tenant count together. `None`: there is nobody to share with.
+pub(crate) type Tenant = Option<Arc<str>>;
 
 /// Slots of one class. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -12,101 +14,175 @@ pub(crate) struct CallSlots(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    free: Arc<Semaphore>,
-    half_sent: Mutex<HalfSent>,
+    n_max: usize,
+    taken: Mutex<Taken>,
 }
 
-/// Calls whose requests are not complete, oldest first.
 #[derive(Debug, Default)]
-struct HalfSent {
-    by_age: BTreeMap<u64, Arc<Slot>>,
+struct Taken {
+    n_open: usize,
+    /// Of each tenant that has any.
+    parts: HashMap<Arc<str>, Part>,
+    /// Calls whose requests are not complete, oldest first.
+    half_sent: BTreeMap<u64, Arc<Slot>>,
     n_so_far: u64,
 }
 
-/// What a call and its request share of a slot.
+/// What one tenant has.
 #[derive(Debug, Default)]
-struct Slot(Mutex<State>);
+struct Part {
+    n_open: usize,
+    half_sent: BTreeSet<u64>,
+}
 
-#[derive(Debug, Default)]
+/// What a call and its request share of a slot.
+#[derive(Debug)]
+struct Slot {
+    age: u64,
+    tenant: Tenant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
 struct State {
-    /// `None` once it is given back, or to another call.
-    permit: Option<OwnedSemaphorePermit>,
+    /// False once it is given back, or to another call.
+    is_held: bool,
     gave_way: bool,
     waker: Option<Waker>,
 }
 
 /// The slot of a call. Given back on drop.
 #[derive(Debug)]
-pub(crate) struct CallPermit(Arc<Slot>);
+pub(crate) struct CallPermit {
+    slots: CallSlots,
+    slot: Arc<Slot>,
+}
 
 /// The request of a call while it is not complete. Its call may lose its slot meanwhile.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
-    places: CallSlots,
-    age: u64,
+    slots: CallSlots,
     slot: Arc<Slot>,
 }
 
+/// Why there is no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSlot {
+    /// All are taken by calls that are complete.
+    AllTaken,
+    /// The tenant has as many as it may while others may want some.
+    PartTaken,
+}
+
 impl CallSlots {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(n_max: usize) -> Self {
         Self(Arc::new(Shared {
-            free: Arc::new(Semaphore::new(max)),
-            half_sent: Mutex::default(),
+            n_max,
+            taken: Mutex::default(),
         }))
     }
 
-    /// Returns a slot for one more call, `None` if every slot is taken by a call that is complete.
-    pub(crate) fn take(&self) -> Option<(CallPermit, PendingUpload)> {
-        let permit = self.permit()?;
-        let slot = Arc::new(Slot::default());
-        slot.state().permit = Some(permit);
-        let mut half_sent = self.half_sent();
-        half_sent.n_so_far += 1;
-        let age = half_sent.n_so_far;
-        half_sent.by_age.insert(age, Arc::clone(&slot));
-        drop(half_sent);
-        let incomplete = PendingUpload {
-            places: self.clone(),
-            age,
+    /// Returns a slot for one more call of the tenant, which has at most as many as it leaves free: so one tenant alone has half of them,
+    /// two have a third each, and there is always one for a tenant that comes. A tenant with its part of them loses its own oldest call
+    /// that is half sent.
+    pub(crate) fn take(&self, tenant: Tenant) -> Result<(CallPermit, PendingUpload), NoSlot> {
+        let mut taken = self.taken();
+        let n_free = self.0.n_max - taken.n_open;
+        let part = tenant.as_ref().and_then(|tenant| taken.parts.get(tenant));
+        let given_up = match part {
+            Some(part) if part.n_open >= n_free => Some(*part.half_sent.first().ok_or(NoSlot::PartTaken)?),
+            _ if n_free == 0 => {
+                let oldest = taken.half_sent.first_key_value();
+                Some(*oldest.ok_or(NoSlot::AllTaken)?.0)
+            }
+            _ => None,
+        };
+        let given_up = given_up.and_then(|age| taken.half_sent.get(&age).cloned());
+        if let Some(slot) = &given_up {
+            taken.complete(slot);
+            taken.release(slot);
+        }
+        let slot = taken.add(tenant);
+        drop(taken);
+        if let Some(slot) = given_up {
+            slot.give_way();
+        }
+        let permit = CallPermit {
+            slots: self.clone(),
             slot: Arc::clone(&slot),
         };
-        Some((CallPermit(slot), incomplete))
+        let upload = PendingUpload {
+            slots: self.clone(),
+            slot,
+        };
+        Ok((permit, upload))
     }
 
-    fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        loop {
-            if let Ok(permit) = Arc::clone(&self.0.free).try_acquire_owned() {
-                return Some(permit);
-            }
-            // One that ended meanwhile has made a slot free by itself.
-            if let Some(permit) = self.oldest_half_sent()?.give_way() {
-                return Some(permit);
-            }
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn add(&mut self, tenant: Tenant) -> Arc<Slot> {
+        self.n_so_far += 1;
+        self.n_open += 1;
+        let age = self.n_so_far;
+        if let Some(tenant) = &tenant {
+            let part = self.parts.entry(Arc::clone(tenant)).or_default();
+            part.n_open += 1;
+            part.half_sent.insert(age);
+        }
+        let slot = Arc::new(Slot {
+            age,
+            tenant,
+            state: Mutex::new(State {
+                is_held: true,
+                gave_way: false,
+                waker: None,
+            }),
+        });
+        self.half_sent.insert(age, Arc::clone(&slot));
+        slot
+    }
+
+    /// Its request is not half sent any more.
+    fn complete(&mut self, slot: &Slot) {
+        self.half_sent.remove(&slot.age);
+        if let Some(part) = slot.tenant.as_ref().and_then(|tenant| self.parts.get_mut(tenant)) {
+            part.half_sent.remove(&slot.age);
         }
     }
 
-    fn oldest_half_sent(&self) -> Option<Arc<Slot>> {
-        self.half_sent().by_age.pop_first().map(|(_, slot)| slot)
-    }
-
-    fn half_sent(&self) -> MutexGuard<'_, HalfSent> {
-        self.0.half_sent.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Makes the slot free, unless it was given back before.
+    fn release(&mut self, slot: &Slot) {
+        let mut state = slot.state();
+        if !state.is_held {
+            return;
+        }
+        state.is_held = false;
+        self.n_open -= 1;
+        let Some(tenant) = &slot.tenant else { return };
+        if let Some(part) = self.parts.get_mut(tenant) {
+            part.n_open -= 1;
+            if part.n_open == 0 {
+                self.parts.remove(tenant);
+            }
+        }
     }
 }
 
 impl Slot {
-    /// Returns `None` if the call ended meanwhile and has given its slot back itself.
-    fn give_way(&self) -> Option<OwnedSemaphorePermit> {
+    fn give_way(&self) {
         let mut state = self.state();
         state.gave_way = true;
         if let Some(waker) = state.waker.take() {
             waker.wake();
         }
-        state.permit.take()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,13 +200,17 @@ impl PendingUpload {
 
 impl Drop for PendingUpload {
     fn drop(&mut self) {
-        self.places.half_sent().by_age.remove(&self.age);
+        self.slots.taken().complete(&self.slot);
     }
 }
 
 impl Drop for CallPermit {
     fn drop(&mut self) {
-        let permit = self.0.state().permit.take();
-        drop(permit);
+        let mut taken = self.slots.taken();
+        taken.complete(&self.slot);
+        taken.release(&self.slot);
     }
 }
+
+#[cfg(test)]
+mod tests;

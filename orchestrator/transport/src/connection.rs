@@ -1,26 +1,27 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
+mod usage;
+
+use self::usage::{OpenRequest, Usage};
 use crate::body_prefetch::PrefetchedBody;
-use crate::call_access::{AccessRules, ConnectionAccess, Ending};
+use crate::call_access::{AccessRules, Ending};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::call_limits::Gate;
-use crate::call_slots::CallPermit;
-use crate::connection_abort::ConnectionAbort;
 use crate::credentials_end::CredentialsEnd;
 use crate::fair_stream::FairStream;
-use crate::guarded::{Beginning, Guarded};
+use crate::guarded::Guarded;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
-    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STREAM_WINDOW_BYTES,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STRANGER_IDLE_MAX, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
-use crate::newcomers::Place;
+use crate::newcomers::{Newcomers, Place};
 use crate::peer::Peer;
 use crate::refusal::{Refusal, of_denial};
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
-use crate::tally::{Carrier, FollowedCall, Tally};
+use crate::tally::{Carrier, FollowedCall, Happened, Tally};
 use crate::tls::{Failed, Lease};
 use bytes::Bytes;
 use escapement_access::{Denial, PrincipalKind};
@@ -33,7 +34,6 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -55,16 +55,6 @@ pub struct CallerThreads {
     pub large: Handle,
 }
 
-#[derive(Debug)]
-struct Shared {
-    access: Arc<ConnectionAccess>,
-    open_requests: AtomicUsize,
-    /// Rises with every request, so that a look from time to time sees whether there were any.
-    requests: AtomicUsize,
-    abort: ConnectionAbort,
-    beginning: Arc<Beginning>,
-}
-
 /// A connection that was let in, before it speaks HTTP/2.
 #[derive(Debug)]
 pub(crate) struct Accepted<S> {
@@ -77,6 +67,8 @@ pub(crate) struct Accepted<S> {
     pub(crate) deadline: Instant,
     /// Until it has said so.
     pub(crate) place: Place,
+    /// Where it has a place from then on, until somebody has called on it who may do something.
+    pub(crate) strangers: Newcomers,
 }
 
 /// Serves one connection until it ends. When `closing` turns true it gets a short time to finish. Returns why it was let go if it did
@@ -91,26 +83,24 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     closing: watch::Receiver<bool>,
 ) -> Option<Failed> {
     let _followed = tally.connection(accepted.carrier);
-    let shared = Arc::new(Shared {
-        access: Arc::new(rules.of_connection(accepted.peer)),
-        open_requests: AtomicUsize::new(0),
-        requests: AtomicUsize::new(0),
-        abort: ConnectionAbort::default(),
-        beginning: Arc::default(),
-    });
+    let usage = Arc::new(Usage::new(rules.of_connection(accepted.peer)));
     let service = ConnectionService {
         routes,
         gate,
         callers,
-        tally,
-        shared: Arc::clone(&shared),
+        tally: tally.clone(),
+        usage: Arc::clone(&usage),
     };
     let stream = FairStream::new(accepted.stream);
-    let beginning = Arc::clone(&shared.beginning);
+    let beginning = Arc::clone(&usage.beginning);
     let stream = Guarded::new(stream, accepted.deadline, accepted.place, beginning);
     let connection = settings().serve_connection(TokioIo::new(stream), service);
-    drive(connection, &shared, accepted.lease, closing).await;
-    shared.beginning.failed()
+    let displaced = async {
+        usage.displaced(&accepted.strangers).await;
+        tally.tell(Happened::ConnectionRefused("displaced"));
+    };
+    drive(connection, &usage, accepted.lease, displaced, closing).await;
+    usage.beginning.failed()
 }
 
 fn settings() -> http2::Builder<TokioExecutor> {
@@ -131,16 +121,18 @@ type Connection<S> = http2::Connection<TokioIo<Guarded<FairStream<S>>>, Connecti
 
 async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     connection: Connection<S>,
-    shared: &Shared,
+    usage: &Usage,
     lease: Option<Lease>,
+    displaced: impl Future<Output = ()>,
     mut closing: watch::Receiver<bool>,
 ) {
     let mut connection = pin!(connection);
+    let mut displaced = pin!(displaced);
     let mut distrusted = pin!(distrusted(lease));
-    let mut lost = pin!(shared.access.lost());
+    let mut lost = pin!(usage.access.lost());
     let mut is_closing = false;
     let mut requests_seen = 0;
-    let mut due = Instant::now() + CONNECTION_IDLE_MAX;
+    let mut due = Instant::now() + STRANGER_IDLE_MAX;
     loop {
         // Biased: progress of the connection comes first, because its end makes all else void.
         let told_to_go = tokio::select! {
@@ -151,22 +143,28 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 }
                 return;
             }
-            () = shared.abort.aborted() => return,
+            () = usage.abort.aborted() => return,
             _ = closing.wait_for(|closing| *closing), if !is_closing => {
                 // Who has not spoken has nothing to finish.
-                if !shared.beginning.has_begun() {
+                if !usage.beginning.has_begun() {
                     return;
                 }
                 true
             }
             why = lost.as_mut(), if !is_closing => {
                 info!(why, "connection told to go");
-                shared.access.end(Ending::OfLost);
+                usage.access.end(Ending::OfLost);
                 true
             }
             why = distrusted.as_mut(), if !is_closing => {
                 info!(why, "connection told to go: its client certificate is not trusted any more");
-                shared.access.end(Ending::OfAll);
+                usage.access.end(Ending::OfAll);
+                true
+            }
+            () = displaced.as_mut(), if !is_closing => {
+                if !usage.is_busy() {
+                    return;
+                }
                 true
             }
             () = sleep_until(due) => {
@@ -174,8 +172,8 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                     debug!("connection did not end in time and was cut");
                     return;
                 }
-                let requests = shared.requests.load(Ordering::Relaxed);
-                let is_idle = requests == requests_seen && shared.open_requests.load(Ordering::Relaxed) == 0;
+                let requests = usage.n_requests();
+                let is_idle = requests == requests_seen && !usage.is_busy();
                 requests_seen = requests;
                 is_idle
             }
@@ -185,10 +183,10 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             connection.as_mut().graceful_shutdown();
         }
         due = Instant::now()
-            + if is_closing {
-                CONNECTION_CLOSE_TIMEOUT
-            } else {
-                CONNECTION_IDLE_MAX
+            + match (is_closing, usage.is_known()) {
+                (true, _) => CONNECTION_CLOSE_TIMEOUT,
+                (false, true) => CONNECTION_IDLE_MAX,
+                (false, false) => STRANGER_IDLE_MAX,
             };
     }
 }
@@ -207,7 +205,7 @@ struct ConnectionService {
     gate: Gate,
     callers: CallerThreads,
     tally: Tally,
-    shared: Arc<Shared>,
+    usage: Arc<Usage>,
 }
 
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
@@ -219,24 +217,25 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let class = class_of(request.uri().path());
         let mut followed = self.tally.call(request.uri().path(), class);
         // First of all: nothing of the process is for who may not make this call.
-        let principal = match self.shared.access.judge(&mut request, &self.shared.abort) {
+        let principal = match self.usage.access.judge(&mut request, &self.usage.abort) {
             Ok(principal) => principal,
             Err(denial) => return Box::pin(ready(Ok(denied(&denial, followed)))),
         };
-        let (place, incomplete) = match self.gate.enter(class) {
+        let tenant = self.usage.access.tenant_of(&principal);
+        let (place, incomplete) = match self.gate.enter(class, tenant) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into(), followed)))),
         };
         followed.iter_mut().for_each(FollowedCall::let_in);
         let mut end = (principal.kind != PrincipalKind::Anonymous)
-            .then(|| CredentialsEnd::new(&self.shared.access, &principal));
+            .then(|| CredentialsEnd::new(&self.usage.access, &principal));
         if let Some(end) = end.take_if(|_| class == CallClass::Sessions) {
             request.extensions_mut().insert(end);
         }
-        let abort = self.shared.abort.clone();
+        let abort = self.usage.abort.clone();
         request.extensions_mut().insert(abort.clone());
-        let open = OpenRequest::new(&self.shared, place);
+        let open = OpenRequest::new(&self.usage, place, &principal);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class);
         let request = request.map(|body| match bytes {
@@ -326,26 +325,6 @@ fn refused(status: Status, mut followed: Option<FollowedCall>) -> hyper::Respons
     })
 }
 
-/// Counts one request for as long as it lives, and keeps its place.
-struct OpenRequest(
-    Arc<Shared>,
-    #[expect(dead_code, reason = "given back on drop")] Option<CallPermit>,
-);
-
-impl OpenRequest {
-    fn new(shared: &Arc<Shared>, place: Option<CallPermit>) -> Self {
-        shared.open_requests.fetch_add(1, Ordering::Relaxed);
-        shared.requests.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(shared), place)
-    }
-}
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        self.0.open_requests.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A response body that keeps its request counted.
 struct CountedBody {
     body: Body,
@@ -413,3 +392,6 @@ impl http_body::Body for CountedBody {
 
 /// Bytes of an answer that are handed over at a time.
 const FRAME_BYTES_MAX: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,12 @@ pub(crate) const SILENT_CONNECTIONS_MAX: usize = 1_024;
 /// Connections at a time that have begun to speak, perhaps with a TLS handshake, and have not come to HTTP/2; for one more the oldest
 /// is closed.
 pub(crate) const BEGINNING_CONNECTIONS_MAX: usize = 1_024;
-/// Of either, so many at least, however few connections there may be: some that come at once are no flood.
+/// Connections at a time that speak HTTP/2 and on which nobody has called who may do anything; for one more the oldest is closed.
+/// Each takes some 50 KiB.
+pub(crate) const STRANGERS_MAX: usize = 2_048;
+/// Time after which such a connection is told to go if no call is open on it.
+pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Of each of these, so many at least, however few connections there may be: some that come at once are no flood.
 pub(crate) const NEWCOMERS_MIN: usize = 16;
 /// Time between two lines of the log about connections that fail for one reason.
 pub(crate) const NOTICE_INTERVAL: Duration = Duration::from_secs(60);

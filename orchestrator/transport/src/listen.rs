@@ -6,7 +6,7 @@ use crate::call_limits::Gate;
 use crate::connection::{self, Accepted, CallerThreads};
 use crate::limits::{
     ACCEPT_CALM, ACCEPT_PAUSE, BEGINNING_CONNECTIONS_MAX, CONNECTION_CLOSE_TIMEOUT, NEWCOMERS_MIN,
-    PREFACE_TIMEOUT, SILENT_CONNECTIONS_MAX,
+    PREFACE_TIMEOUT, SILENT_CONNECTIONS_MAX, STRANGERS_MAX,
 };
 use crate::newcomers::{Newcomers, Place};
 use crate::peer::Peer;
@@ -30,6 +30,8 @@ pub struct Connections {
     silent: Newcomers,
     /// Those that have begun to speak and have not come to HTTP/2.
     beginning: Newcomers,
+    /// Those on which nobody has called yet who may do anything.
+    strangers: Newcomers,
     /// Shared by all of them.
     gate: Gate,
     callers: CallerThreads,
@@ -50,13 +52,14 @@ impl Connections {
         rules: AccessRules,
         tally: Tally,
     ) -> Self {
-        // Who says nothing, or nothing right, leaves half of the room to others.
+        // Who says nothing, nothing right, or calls nothing has a quarter of the room each.
         let newcomers = |n_max: usize| Newcomers::new(n_max.min((max as usize / 4).max(NEWCOMERS_MIN)));
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
             max,
             silent: newcomers(SILENT_CONNECTIONS_MAX),
             beginning: newcomers(BEGINNING_CONNECTIONS_MAX),
+            strangers: newcomers(STRANGERS_MAX),
             gate: Gate::new(),
             callers,
             handshakes: tls.map(Handshakes::new),
@@ -113,6 +116,7 @@ impl Connections {
         let opening = Opening {
             deadline: Instant::now() + PREFACE_TIMEOUT,
             beginning: self.beginning.clone(),
+            strangers: self.strangers.clone(),
             handshakes: self.handshakes.clone(),
             tally: self.tally.clone(),
         };
@@ -150,6 +154,7 @@ impl Connections {
 struct Opening {
     deadline: Instant,
     beginning: Newcomers,
+    strangers: Newcomers,
     handshakes: Option<Handshakes>,
     tally: Tally,
 }
@@ -199,6 +204,7 @@ impl Opening {
                 lease: None,
                 deadline,
                 place,
+                strangers: self.strangers,
             })),
             (Some(handshakes), true) => {
                 let began = Instant::now();
@@ -224,6 +230,7 @@ impl Opening {
                     lease: secured.lease,
                     deadline,
                     place,
+                    strangers: self.strangers,
                 })))
             }
         }

@@ -16,6 +16,8 @@ pub enum Refusal {
     Stopping,
     /// There are too many calls of a class.
     Overloaded(CallClass),
+    /// The caller's tenant has as many calls of a class as it leaves to others.
+    PartTaken(CallClass),
     /// The request was not complete in time.
     RequestTooSlow,
     /// The request is larger than any of its class may be.
@@ -45,6 +47,15 @@ impl From<Refusal> for Status {
                 "OVERLOADED",
                 format!("Too many {} at a time; ask again.", class.row().words),
                 [("kind", class.row().words.to_owned())],
+            ),
+            Refusal::PartTaken(class) => again_later(
+                class.row().overload_code,
+                "OVERLOADED",
+                format!(
+                    "Too many {} at a time of the caller's namespace, or of a caller with several; end some, or ask again.",
+                    class.row().words
+                ),
+                [("kind", class.row().words.to_owned()), ("of", "tenant".to_owned())],
             ),
             Refusal::RequestTooSlow => plain(
                 Code::DeadlineExceeded,

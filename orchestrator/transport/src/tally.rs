@@ -16,7 +16,7 @@ pub enum Happened {
     Connected(Carrier),
     /// Such a connection ended.
     Disconnected(Carrier),
-    /// A connection was closed as soon as it came.
+    /// A connection was closed as soon as it came, or before anybody called on it who may do anything.
     ConnectionRefused(&'static str),
     /// A handshake succeeded, in this time.
     HandshakeMade(Duration),

@@ -1,13 +1,15 @@
-//! What TLS, credentials and rights cost: the same executions unencrypted, over mTLS, and over mTLS with tokens and a policy.
+//! What TLS, credentials and rights cost: the same executions unencrypted, over mTLS, and over mTLS with a policy and static tokens, or
+//! JSON Web Tokens.
 
 use std::fmt::Write as _;
 use std::process::Command;
 
 use escapement_tests::authority::{Authority, Issued, IssuedFiles, replace};
 use escapement_tests::{
-    Binaries, Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, Worker, WorkerSettings,
+    Binaries, Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, TokenIssuer, Worker,
+    WorkerSettings,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 use super::pairs::{Pairs, p50};
@@ -18,19 +20,20 @@ use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 use crate::stage::IN_FLIGHT_MAX;
 
-/// All bars of security. In each round all three take turns.
+/// All bars of security. In each round all take turns.
 pub(crate) async fn secure(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let plain = Place::start(Guard::Nothing).await?;
     let encrypted = Place::start(Guard::Certificates).await?;
     let judged = Place::start(Guard::CertificatesAndTokens).await?;
-    let places = [&plain, &encrypted, &judged];
-    let (mut rates, mut latencies) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
+    let signed = Place::start(Guard::CertificatesAndSignedTokens).await?;
+    let places = [&plain, &encrypted, &judged, &signed];
+    let (mut rates, mut latencies) = ([const { Vec::new() }; 4], [const { Vec::new() }; 4]);
     for place in places {
         closed_loop(place.channels(CALLERS)?, &place.template, WARM_UP).await?;
     }
     for round in 0..extent.rounds {
         // Each comes first in turn: whoever is first finds the machine as the round before left it.
-        for index in (0..3).map(|index| (index + round) % 3) {
+        for index in (0..4).map(|index| (index + round) % 4) {
             let place = places[index];
             let sample = closed_loop(place.channels(CALLERS)?, &place.template, extent.span).await?;
             rates[index].push(sample.rate);
@@ -38,7 +41,7 @@ pub(crate) async fn secure(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             latencies[index].push(p50(&sample.latencies));
         }
     }
-    let pairs = |of: &[Vec<f64>; 3], value: usize, baseline: usize| Pairs {
+    let pairs = |of: &[Vec<f64>; 4], value: usize, baseline: usize| Pairs {
         value: of[value].clone(),
         baseline: of[baseline].clone(),
     };
@@ -80,6 +83,14 @@ pub(crate) async fn secure(extent: &Extent) -> Result<Vec<Bar>, Fault> {
             Aim::RatioUnder(1.02),
             "mTLS, nobody judged",
         ),
+        bar(
+            "signed_token_latency",
+            "single-step execution over mTLS with a JSON Web Token, one caller, p50".to_owned(),
+            "ms",
+            pairs(&latencies, 3, 1),
+            Aim::RatioUnder(1.02),
+            "mTLS, nobody judged",
+        ),
     ])
 }
 
@@ -91,6 +102,8 @@ enum Guard {
     Certificates,
     /// The same, a token for each call and session, and a policy.
     CertificatesAndTokens,
+    /// The same, with callers whose tokens an issuer has signed.
+    CertificatesAndSignedTokens,
 }
 
 /// An orchestrator with one worker. Killed on drop.
@@ -118,8 +131,14 @@ impl Place {
             worker_flags = certificates.worker_flags();
             tls = Some(certificates.of_callers());
         }
-        if guard == Guard::CertificatesAndTokens {
-            let (caller, of_caller) = token("caller", "submitter")?;
+        if matches!(
+            guard,
+            Guard::CertificatesAndTokens | Guard::CertificatesAndSignedTokens
+        ) {
+            let (caller, of_caller) = match guard {
+                Guard::CertificatesAndSignedTokens => signed_token(&directory, "caller", "submitter").await?,
+                _ => token("caller", "submitter")?,
+            };
             let (worker, of_worker) = token("worker", "worker")?;
             let (policy, file) = (directory.join("policy.toml"), directory.join("worker.token"));
             std::fs::write(&policy, format!("version = 1\n{of_caller}{of_worker}"))?;
@@ -232,4 +251,21 @@ fn token(name: &str, role: &str) -> Result<(String, String), Fault> {
         "[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\nroles = [\"{role}\"]"
     )?;
     Ok((token.to_owned(), entry))
+}
+
+/// A token that an issuer has signed, with the issuer's entry in a policy, whose keys stand in a file.
+async fn signed_token(
+    directory: &PrivateDirectory,
+    name: &str,
+    role: &str,
+) -> Result<(String, String), Fault> {
+    let issuer = TokenIssuer::start("bars").await?;
+    let keys = directory.join("keys.json");
+    replace(&keys, &issuer.key_set())?;
+    let claims = json!({"iss": "bars", "aud": "escapement", "sub": name, "exp": 4_102_444_800_u64});
+    let entry = format!(
+        "[[jwt]]\nissuer = \"bars\"\naudience = \"escapement\"\njwks_file = \"{}\"\n[[jwt.grant]]\nwhen = {{}}\nroles = [\"{role}\"]\n",
+        keys.display()
+    );
+    Ok((issuer.token(&claims), entry))
 }

@@ -35,7 +35,7 @@ impl Token {
     }
 
     /// One that was made before, with the digest of `orchestrator token hash`.
-    pub(super) fn hashed(secret: &str) -> Result<Self, String> {
+    pub(crate) fn hashed(secret: &str) -> Result<Self, String> {
         let mut hash = Command::new(Binaries::build().unwrap().orchestrator)
             .args(["token", "hash"])
             .stdin(Stdio::piped())

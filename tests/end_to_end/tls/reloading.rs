@@ -3,12 +3,13 @@
 use super::{SecureWorld, client_tls};
 use crate::plans::{RequestWords, echo, object, plan, request, step};
 use crate::world::LIMIT;
-use escapement_tests::authority::{Authority, replace};
+use escapement_tests::authority::{Authority, Issued, replace};
 use escapement_tests::{ScriptedWorker, wait_for};
+use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::worker::State;
-use escapement_wire::v1::{ListWorkersRequest, PlanStep, WaitExecutionRequest, Worker};
+use escapement_wire::v1::{ListWorkersRequest, PlanStep, WaitExecutionRequest, WhoAmIRequest, Worker};
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use rustix::process::Signal;
 use serde_json::json;
@@ -114,15 +115,12 @@ async fn what_is_swapped_under_load_is_served_in_time_and_what_is_in_flight_stay
     let trusted = next.iter().map(Authority::pem).chain([secure.servers.pem()]);
     let trusted: Vec<_> = trusted.map(Certificate::from_pem).collect();
     let (caller, _) = secure.issue("busy caller");
-    let endpoint = |tls: ClientTlsConfig| {
-        let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
-        endpoint.tls_config(tls).unwrap()
-    };
     let busy = ClientTlsConfig::new()
         .ca_certificates(trusted)
         .domain_name("localhost")
         .identity(Identity::from_pem(&caller.cert, &caller.key));
-    let busy = endpoint(busy);
+    let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
+    let busy = endpoint.tls_config(busy).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..4)
         .map(|n| {
@@ -141,22 +139,24 @@ async fn what_is_swapped_under_load_is_served_in_time_and_what_is_in_flight_stay
     plans.submit_plan(long.as_submission()).await.unwrap();
     let attempt = scripted.started().await;
 
-    let mut before = &secure.servers;
+    let stranger = Authority::new("nobody's").unwrap().issue(&["stranger"]).unwrap();
+    let mut before = (&secure.servers, stranger);
     for (authority, n) in next.iter().zip(1..) {
         let issued = authority.issue(&["localhost"]).unwrap();
-        let more = Authority::new("one more").unwrap().pem();
-        replace(&secure.client_ca, &format!("{more}{}", secure.clients.pem())).unwrap();
+        let more = Authority::new("one more").unwrap();
+        let newcomer = more.issue(&["newcomer"]).unwrap();
+        replace(&secure.client_ca, &(more.pem() + &secure.clients.pem())).unwrap();
         let revoked = secure.clients.revocation_list(&[1_000 + n]).unwrap();
         replace(&secure.crl, &revoked).unwrap();
         issued.write(secure.world.directory.path(), "server").unwrap();
-        let trusts =
-            async |authority: &Authority| endpoint(client_tls(authority, None)).connect().await.is_ok();
-        let is_served = async || trusts(authority).await.then_some(());
-        wait_for("the new certificate", SERVED_WITHIN, is_served)
+        let is_served = async || lets_in(&secure, authority, &newcomer).await.then_some(());
+        wait_for("both new authorities", SERVED_WITHIN, is_served)
             .await
             .unwrap();
-        assert!(!trusts(before).await, "and the one before is not served any more");
-        before = authority;
+        // And those before are served and let in no more.
+        assert!(!lets_in(&secure, before.0, &newcomer).await);
+        assert!(!lets_in(&secure, authority, &before.1).await);
+        before = (authority, newcomer);
     }
     is_over.store(true, Ordering::Relaxed);
     for caller in callers {
@@ -175,6 +175,19 @@ async fn what_is_swapped_under_load_is_served_in_time_and_what_is_in_flight_stay
         !log.contains(REFUSED) && log.matches(REPLACED).count() >= next.len(),
         "{log}"
     );
+}
+
+/// True if a caller that trusts this authority and shows this certificate is answered. In TLS 1.3 only an answer tells that.
+async fn lets_in(secure: &SecureWorld, servers: &Authority, shown: &Issued) -> bool {
+    let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
+    let endpoint = endpoint.tls_config(client_tls(servers, Some(shown))).unwrap();
+    match endpoint.connect().await {
+        Ok(channel) => AccessServiceClient::new(channel)
+            .who_am_i(WhoAmIRequest {})
+            .await
+            .is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// What is promised of the time from a new certificate to connections that get it: a look every 5 s.

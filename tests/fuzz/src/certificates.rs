@@ -64,6 +64,12 @@ fn named(source: &mut Source<'_>) {
         });
         if is_uri { &mut uris } else { &mut dns_names }.push(text);
     }
+    let not_after = rcgen::date_time_ymd(
+        1970 + i32::from(source.word() % 8_030),
+        1 + source.byte() % 12,
+        1 + source.byte() % 28,
+    );
+    params.not_after = not_after;
     let der = params
         .self_signed(key())
         .expect("a key of our own signs")
@@ -79,6 +85,7 @@ fn named(source: &mut Source<'_>) {
             }
             let is_said = |name: &String| dns_names.iter().any(|dns| dns.eq_ignore_ascii_case(name));
             assert!(identity.dns_names.iter().all(is_said));
+            assert_eq!(identity.not_after_ms, not_after.unix_timestamp() * 1_000);
         }
         Err(InvalidIdentity::SeveralUris) => assert!(has_spiffe && uris.len() > 1),
         Err(InvalidIdentity::InvalidSpiffeId) => assert!(has_spiffe && uris.len() == 1),
@@ -137,6 +144,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     for index in 0..10 {
         all.push(vec![2, 1, 1, index]);
         all.push(vec![2, 2, 0, index, 1, (index + 3) % 10]);
+    }
+    // Ends at both sides of 2050, from which on a certificate writes them otherwise, and the last one that there is.
+    for (year, month, day) in [(2_049_u16, 12, 28), (2_050, 1, 1), (9_999, 12, 28)] {
+        let years = (year - 1_970).to_le_bytes();
+        all.push(vec![2, 1, 1, 6, years[0], years[1], month - 1, day - 1]);
     }
     all
 }

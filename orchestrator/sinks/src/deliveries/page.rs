@@ -97,8 +97,9 @@ fn item(place: u64, mut execution: StoredExecution, sink: &Sink) -> Item<Content
     let id = execution.summary.execution_id;
     // A status that this version does not know makes no event, as in the feed.
     let is_wanted = ending(&execution).is_some_and(|ending| {
-        sink.wanted
-            .has(ending.status.event_type(), &execution.summary.namespace)
+        let namespace = &execution.summary.namespace;
+        // A sink finds everything in its namespaces, of every user.
+        sink.wanted.has(ending.status.event_type(), namespace, || None)
     });
     //
     let fits = |result: &bytes::Bytes| result.len() <= sink.data_bytes_max;

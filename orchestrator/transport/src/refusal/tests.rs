@@ -14,6 +14,8 @@ fn every_refusal_has_its_status() {
         (Refusal::Stopping, unavailable, "DRAINING", true),
         (Refusal::Overloaded(reads), exhausted, "OVERLOADED", true),
         (Refusal::Overloaded(reports), unavailable, "OVERLOADED", true),
+        (Refusal::PartTaken(reads), exhausted, "OVERLOADED", true),
+        (Refusal::PartTaken(reports), unavailable, "OVERLOADED", true),
         (
             Refusal::RequestTooSlow,
             Code::DeadlineExceeded,
@@ -42,4 +44,10 @@ fn a_caller_that_is_not_let_in_learns_of_what_there_is_too_much() {
     let status = Status::from(Refusal::Overloaded(CallClass::Watches));
     let details = status.check_error_details().unwrap();
     assert_eq!(details.error_info().unwrap().metadata["kind"], "watches");
+    let status = Status::from(Refusal::PartTaken(CallClass::Watches));
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(
+        (info.metadata["kind"].as_str(), info.metadata["of"].as_str()),
+        ("watches", "tenant")
+    );
 }

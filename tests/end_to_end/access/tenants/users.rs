@@ -12,7 +12,9 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::watch_notices_response::Told;
-use escapement_wire::v1::{GetExecutionRequest, ListExecutionsRequest};
+use escapement_wire::v1::{
+    ExecutePlanRequest, GetExecutionRequest, ListExecutionsRequest, ReadEventsRequest, SubscribeEventsRequest,
+};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
@@ -378,4 +380,52 @@ async fn an_execution_is_found_by_who_handed_it_in_and_by_who_finds_all() {
     plans.submit_plan(anna.shows(hers.clone())).await.unwrap();
     let refused = plans.submit_plan(ben.shows(hers)).await.unwrap_err();
     assert_eq!(reason(&refused, Code::AlreadyExists), "EXECUTION_ID_IN_USE");
+}
+
+#[tokio::test]
+async fn an_end_is_told_to_who_finds_the_execution() {
+    let users = Users::new().await;
+    let Users {
+        world,
+        anna,
+        ben,
+        team,
+    } = &users;
+    let mut streams = Vec::new();
+    for token in [anna, ben, team] {
+        let subscribe = token.shows(SubscribeEventsRequest::default());
+        let subscribed = world.orchestrator.events().subscribe_events(subscribe).await;
+        streams.push(subscribed.unwrap().into_inner());
+    }
+    let mut ended = Vec::new();
+    for token in [ben, anna, ben] {
+        // It ends as soon as it is accepted.
+        let past = ExecutePlanRequest {
+            deadline_ms: Some(1),
+            ..request(plan([step(0, "work")]))
+        };
+        let settled = world.orchestrator.plans().execute_plan(token.shows(past)).await;
+        ended.push(settled.unwrap().into_inner().result.unwrap().execution_id);
+    }
+    let of_ben = vec![ended[0].clone(), ended[2].clone()];
+    let expected = [vec![ended[1].clone()], of_ben, ended];
+    for ((token, expected), mut stream) in [anna, ben, team].into_iter().zip(expected).zip(streams) {
+        let mut told = Vec::new();
+        while told.len() < expected.len() {
+            let next = tokio::time::timeout(LIMIT, stream.message()).await.unwrap();
+            told.push(next.unwrap().unwrap().event.unwrap().id);
+        }
+        assert_eq!(told, expected);
+        let read = ReadEventsRequest {
+            wait_ms: Some(0),
+            ..ReadEventsRequest::default()
+        };
+        let read = world.orchestrator.events().read_events(token.shows(read)).await;
+        let mut read = read.unwrap().into_inner();
+        let mut told = Vec::new();
+        while let Some(answer) = read.message().await.unwrap() {
+            told.extend(answer.event.map(|event| event.id));
+        }
+        assert_eq!(told, expected);
+    }
 }

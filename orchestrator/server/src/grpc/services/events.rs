@@ -70,14 +70,14 @@ impl EventService for Events {
 }
 
 fn wanted(caller: &Caller, types: Vec<String>, namespace: &str) -> Result<Wanted, Rejection> {
-    // Events do not say who handed in what they tell of.
-    let namespaces = match caller.principal().is_held() {
-        true => Some(Vec::new()),
-        false => caller.listed(namespace)?,
-    };
-    Wanted::new(types, namespaces).map_err(|message| Rejection::InvalidField {
+    let wanted = Wanted::new(types, caller.listed(namespace)?);
+    let wanted = wanted.map_err(|message| Rejection::InvalidField {
         field: "types",
         message,
+    })?;
+    Ok(match caller.principal().is_held() {
+        true => wanted.of_what_is_found(&caller.principal().scopes()),
+        false => wanted,
     })
 }
 

@@ -38,7 +38,7 @@ fn a_sink_has_defaults_and_everything_can_be_set() {
         (14_400_000, 259_200_000)
     );
     let default = Namespace::default();
-    assert!(sink.wanted.has(Status::Success.event_type(), &default));
+    assert!(sink.wanted.has(Status::Success.event_type(), &default, || None));
 
     let all = "types = [\"plan_execution_failure\"]\nnamespaces = [\"billing\"]\nbegin = \"newest\"\ntimeout_ms = 1000\n\
                pause_max_ms = 100\ngive_up_after_ms = 1000\ndata_bytes_max = 0\nallow_plaintext = true\n\
@@ -52,9 +52,9 @@ fn a_sink_has_defaults_and_everything_can_be_set() {
     };
     assert_eq!((sink.begin, webhook.secrets.len()), (Begin::Newest, 2));
     let billing = Namespace::parse("billing").unwrap();
-    assert!(sink.wanted.has(Status::Failure.event_type(), &billing));
-    assert!(!sink.wanted.has(Status::Failure.event_type(), &default));
-    assert!(!sink.wanted.has(Status::Success.event_type(), &billing));
+    assert!(sink.wanted.has(Status::Failure.event_type(), &billing, || None));
+    assert!(!sink.wanted.has(Status::Failure.event_type(), &default, || None));
+    assert!(!sink.wanted.has(Status::Success.event_type(), &billing, || None));
 }
 
 #[test]
