@@ -2,6 +2,7 @@
 
 mod above_zero;
 mod readiness;
+mod workers;
 
 use crate::plans::{StepWords, WORK, echo, fail, plan, plan_with_retries, request, step};
 use crate::sinks;

@@ -2,8 +2,16 @@
 
 use crate::plans::{RequestWords, StepWords, WORK, echo, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
+use crate::runs::{creation, ended};
 use crate::world::{LIMIT, World};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, fresh_id, wait_for};
+use escapement_tests::{
+    OrchestratorSettings, PrivateDirectory, Receiver, ScriptedWorker, fresh_id, wait_for,
+};
+use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
+use escapement_wire::runs::v1::run_service_client::RunServiceClient;
+use escapement_wire::runs::v1::{
+    ListInputRequestsRequest, RespondToInputRequest, Responder, respond_to_input_request::Answer,
+};
 use escapement_wire::v1::ExecutePlanRequest;
 use escapement_wire::v1::plan_result::Status;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
@@ -355,4 +363,112 @@ async fn what_waits_at_the_end_is_exported() {
     world.orchestrator.stop().await.unwrap();
     let spans = collector.got().spans;
     assert_eq!(spans.iter().filter(|span| span.name == "execution").count(), 20);
+}
+
+#[tokio::test]
+async fn all_attempts_of_a_run_are_in_the_trace_of_the_call_that_made_it_also_behind_a_crash() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let mut world = World::start_with(|settings| exporting(settings, &endpoint, "0")).await;
+    let record = |key: &str| json!({ "key": key, "type": "tool_call", "config": { "tool_name": "record", "tool_args": {} } });
+    let asks = json!({ "key": "ask", "type": "user_input", "config": { "question": "Well?" } });
+    let steps = json!([record("before"), asks, record("behind")]);
+    let document = json!({ "schema": "escapement.plan/1", "name": "Traced", "steps": steps });
+    let worker = RecordingWorker::start(&world.orchestrator.url(), 1);
+    let mut request = Request::new(creation("traced", &document));
+    let traceparent = format!("00-{TRACE}-{CALLER}-01").parse().unwrap();
+    request.metadata_mut().insert("traceparent", traceparent);
+    request
+        .metadata_mut()
+        .insert("tracestate", "vendor=1".parse().unwrap());
+    let mut runs = RunServiceClient::new(world.orchestrator.channel());
+    let created = runs.create_run(request);
+    let run_id = created.await.unwrap().into_inner().run.unwrap().run_id;
+    collector.executions(1).await;
+    worker.stop().await;
+    world.crash_and_restart().await;
+    let worker = RecordingWorker::start(&world.orchestrator.url(), 1);
+    let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
+    let of_run = ListInputRequestsRequest {
+        run_id: run_id.clone(),
+        ..ListInputRequestsRequest::default()
+    };
+    let asked = async || {
+        let listed = inbox.clone().list_input_requests(of_run.clone()).await.ok()?;
+        listed.into_inner().input_requests.pop()
+    };
+    let asked = wait_for("the question", LIMIT, asked).await.unwrap();
+    let answer = RespondToInputRequest {
+        input_request_id: asked.input_request_id,
+        answer: Some(Answer::Text("yes".to_owned())),
+        responder: Some(Responder {
+            id: "me".to_owned(),
+            ..Responder::default()
+        }),
+        ..RespondToInputRequest::default()
+    };
+    inbox.respond_to_input(answer).await.unwrap();
+    ended(&world.orchestrator, &run_id).await;
+    let spans = collector.executions(2).await;
+    for span in &spans {
+        assert_eq!(hex(&span.trace_id), TRACE, "{span:?}");
+        assert_eq!(span.trace_state, "vendor=1", "{span:?}");
+    }
+    let executions = spans.iter().filter(|span| span.name == "execution");
+    let parents: BTreeSet<String> = executions.map(|span| hex(&span.parent_span_id)).collect();
+    assert_eq!(parents, BTreeSet::from([CALLER.to_owned()]));
+    // What the handlers were told is the trace, and each its own attempt.
+    for seen in worker.seen() {
+        let told = &seen.headers["traceparent"];
+        assert!(told.starts_with(&format!("00-{TRACE}-")), "{told}");
+        assert!(!told.contains(CALLER), "{told}");
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_of_the_stock_worker_carries_the_trace_of_its_attempt() {
+    let receiver = Receiver::start(200).await.unwrap();
+    let world = World::start().await;
+    let host = receiver.address().to_string();
+    let _worker = world
+        .stock_worker("stock", |settings| settings.flag("--allow-host", &host))
+        .await;
+    let asks = |path: &str, more: serde_json::Value| {
+        let mut payload = json!({ "url": receiver.url(path) });
+        payload
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        request(plan([step(0, "http.request").payload(payload)]))
+    };
+    let mut plans = world.orchestrator.plans();
+    let named = "00-11111111111111111111111111111111-2222222222222222-01";
+    for asked in [
+        asks("/goes-on", json!({})),
+        asks("/names-another", json!({ "headers": { "traceparent": named } })),
+    ] {
+        let mut asked = Request::new(asked);
+        let traceparent = format!("00-{TRACE}-{CALLER}-01").parse().unwrap();
+        asked.metadata_mut().insert("traceparent", traceparent);
+        asked
+            .metadata_mut()
+            .insert("tracestate", "vendor=1".parse().unwrap());
+        plans.execute_plan(asked).await.unwrap();
+    }
+    // Nobody said anything of a trace.
+    plans.execute_plan(asks("/none", json!({}))).await.unwrap();
+    let of = |path: &str, name: &str| {
+        let received = receiver.received().into_iter();
+        let request = received.rev().find(|request| request.path == path).unwrap();
+        request.headers.get(name).cloned()
+    };
+    assert_eq!(
+        of("/goes-on", "traceparent"),
+        Some(format!("00-{TRACE}-{CALLER}-01"))
+    );
+    assert_eq!(of("/goes-on", "tracestate").as_deref(), Some("vendor=1"));
+    assert_eq!(of("/names-another", "traceparent").as_deref(), Some(named));
+    assert_eq!(of("/names-another", "tracestate"), None);
+    assert_eq!(of("/none", "traceparent"), None);
 }

@@ -19,6 +19,7 @@ mod data;
 mod discards;
 mod extensions;
 mod failures;
+mod figures;
 mod firings;
 mod goals;
 mod injected;

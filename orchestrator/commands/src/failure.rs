@@ -3,10 +3,10 @@
 use crate::exit::{
     EXIT_CANNOT_CREATE, EXIT_DATA, EXIT_NOT_READY, EXIT_STORE, EXIT_USAGE, report, store_code,
 };
+use escapement_process::probe::NotReady;
 use escapement_store::StoreFault;
 use std::error::Error;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -72,12 +72,7 @@ pub enum Failure {
         source: Option<Box<dyn Error + Send + Sync>>,
     },
     /// An orchestrator is not ready, or is not there.
-    NotReady {
-        /// Where it was asked.
-        address: SocketAddr,
-        /// Why not.
-        why: String,
-    },
+    NotReady(NotReady),
     /// Record files are not as they were written.
     NotVerified {
         /// Files with a difference.
@@ -94,7 +89,7 @@ impl Failure {
             Failure::Configuration { .. } => EXIT_USAGE,
             Failure::File { .. } => EXIT_CANNOT_CREATE,
             Failure::Input { .. } => EXIT_DATA,
-            Failure::NotReady { .. } => EXIT_NOT_READY,
+            Failure::NotReady(_) => EXIT_NOT_READY,
             Failure::Store { source, .. } => store_code(source),
             Failure::NotDropped { .. }
             | Failure::NotExported { .. }
@@ -119,9 +114,7 @@ impl fmt::Display for Failure {
             Failure::NotDropped { what, number, why } => {
                 write!(f, "{what} number {number} is not dropped: {why}")
             }
-            Failure::NotReady { address, why } => {
-                write!(f, "the orchestrator at {address} is not ready: {why}")
-            }
+            Failure::NotReady(not_ready) => write!(f, "the orchestrator at {not_ready}"),
             Failure::Input { path, problem } => write!(f, "{}: {problem}", path.display()),
             Failure::File { path, .. } => write!(f, "cannot use {}", path.display()),
             Failure::Damaged {
@@ -158,7 +151,7 @@ impl Error for Failure {
             Failure::Configuration { .. }
             | Failure::NotDropped { .. }
             | Failure::Input { .. }
-            | Failure::NotReady { .. }
+            | Failure::NotReady(_)
             | Failure::Damaged { .. }
             | Failure::NotVerified { .. } => None,
         }

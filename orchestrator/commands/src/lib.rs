@@ -7,7 +7,6 @@ mod check;
 mod copies;
 mod drop;
 mod export;
-mod health;
 mod render;
 mod token;
 mod verify;
@@ -20,6 +19,7 @@ mod said;
 pub mod scrub;
 
 use clap::Subcommand;
+use escapement_process::probe::Probe;
 
 pub use failure::Failure;
 
@@ -127,7 +127,7 @@ pub enum Command {
     /// It asks /readyz of the address that --metrics-listen gave the orchestrator, for six seconds at most.
     ///
     /// Exit codes: 0 it is ready; 1 it is not, or does not answer; 64 wrong flags.
-    Health(health::Health),
+    Health(Probe),
 }
 
 /// Does it, and says on stdout what came of it.
@@ -144,6 +144,6 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Verify(flags) => verify::run(flags),
         Command::Render(flags) => render::run(flags),
         Command::Token(flags) => token::run(flags),
-        Command::Health(flags) => health::run(flags),
+        Command::Health(probe) => probe.run().map_err(Failure::NotReady),
     }
 }

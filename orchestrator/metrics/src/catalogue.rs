@@ -119,7 +119,7 @@ const STATE: Label = Label {
 };
 const FILE: Label = Label {
     name: "file",
-    values_max: 2,
+    values_max: 4,
 };
 const METHOD: Label = Label {
     name: "method",
@@ -161,9 +161,65 @@ const SINK: Label = Label {
     name: "sink",
     values_max: 8,
 };
+const SESSION_END: Label = Label {
+    name: "error",
+    values_max: 7,
+};
+const REFUSAL: Label = Label {
+    name: "refusal",
+    values_max: 9,
+};
 const VERSION: Label = Label {
     name: "version",
     values_max: 1,
+};
+const RUN_STATE: Label = Label {
+    name: "state",
+    values_max: 7,
+};
+const ENDING: Label = Label {
+    name: "outcome",
+    values_max: 5,
+};
+const CLASS: Label = Label {
+    name: "class",
+    values_max: 7,
+};
+const LIMIT: Label = Label {
+    name: "limit",
+    values_max: 5,
+};
+const VERDICT: Label = Label {
+    name: "verdict",
+    values_max: 5,
+};
+const CAUSE: Label = Label {
+    name: "cause",
+    values_max: 4,
+};
+const TOKENS: Label = Label {
+    name: "tokens",
+    values_max: 2,
+};
+const REQUEST: Label = Label {
+    name: "request",
+    values_max: 5,
+};
+const BECAME: Label = Label {
+    name: "became",
+    values_max: 3,
+};
+const DECISION: Label = Label {
+    name: "decision",
+    values_max: 9,
+};
+const TRIGGER: Label = Label {
+    name: "trigger",
+    values_max: 5,
+};
+const FIRING: Label = Label {
+    name: "firing",
+    values_max: 5,
 };
 
 catalogue! {
@@ -173,6 +229,8 @@ catalogue! {
         "Executions that were settled durably, by status.";
     EXECUTION_ERRORS = "escapement_execution_errors_total", Counter, [CODE],
         "Executions that were settled with an error, by its code. Codes of handlers are _other.";
+    SUBMISSIONS_REFUSED = "escapement_submissions_refused_total", Counter, [REFUSAL],
+        "Valid requests for an execution that were not accepted, by the reason that callers are told.";
     EXECUTIONS = "escapement_executions", Gauge, [STATE],
         "Executions that are accepted and not settled: queued, running.";
     EXECUTIONS_MAX = "escapement_executions_max", Gauge, [],
@@ -206,6 +264,8 @@ catalogue! {
         "Sessions of workers: active, suspect, draining.";
     WORKERS_LOST = "escapement_workers_lost_total", Counter, [],
         "Workers that are gone for good with attempts that they had.";
+    SESSION_ERRORS = "escapement_session_errors_total", Counter, [SESSION_END],
+        "Sessions of workers that the orchestrator ended or refused, by the code of the SessionError that the worker is told.";
     STUCK_HANDLERS = "escapement_stuck_handlers", Gauge, [],
         "Attempts that were told to stop 10 s ago or more, and that their workers still have.";
     LATE_OUTCOMES = "escapement_late_outcomes_total", Counter, [ANSWER],
@@ -221,7 +281,7 @@ catalogue! {
     STORE_WRITES = "escapement_store_writes_total", Counter, [],
         "Writes that these commits held.";
     STORE_FILE_BYTES = "escapement_store_file_bytes", Gauge, [FILE],
-        "Size of the store: database, log.";
+        "Size of the store: database, log; of that of runs: runs_database, runs_log.";
     STORE_FREE_BYTES = "escapement_store_free_bytes", Gauge, [],
         "Bytes of the store's file system that the process may still write.";
     STORE_FULL = "escapement_store_full", Gauge, [],
@@ -246,6 +306,47 @@ catalogue! {
         "Looks at files that had changed: replaced, or refused, which leaves in force what was.";
     TLS_CERTIFICATE_EXPIRY = "escapement_tls_certificate_expiry_timestamp_seconds", Gauge, [],
         "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
+    RUNS = "escapement_runs", Gauge, [RUN_STATE],
+        "Runs that have not ended: queued, planning, running, waiting, pausing, paused, verifying.";
+    RUNS_MAX = "escapement_runs_max", Gauge, [],
+        "Runs that may be there and not have ended at a time; 0 without runs.";
+    RUNS_CREATED = "escapement_runs_created_total", Counter, [NAMESPACE],
+        "Runs that were made durably.";
+    RUNS_ENDED = "escapement_runs_ended_total", Counter, [NAMESPACE, ENDING],
+        "Runs that ended durably: completed, partial, failed, timeout, cancelled.";
+    RUN_DURATION = "escapement_run_duration_seconds", Histogram, [ENDING],
+        "From the making of a run to its end, waits and downtime included.";
+    RUNS_RECOVERED = "escapement_runs_recovered_total", Counter, [],
+        "Runs that this start took up.";
+    RUN_ATTEMPTS = "escapement_run_attempts_total", Counter, [CLASS],
+        "Attempts of runs that ended: completed, never_ran, failed, failed_for_good, timed_out, unknown, approval_required.";
+    RUN_RESULTS_REUSED = "escapement_run_results_reused_total", Counter, [],
+        "Steps and units that took an earlier result in the place of an attempt.";
+    RUN_LIMITS = "escapement_run_limits_total", Counter, [LIMIT],
+        "Limits of runs that ran out: lifetime, run, watchdog, revision, pause.";
+    PLAN_GENERATIONS = "escapement_run_generations_total", Counter, [VERDICT],
+        "What came of asking planners: accepted, refused, failed, timed_out, out_of_budget.";
+    RUN_REPLANS = "escapement_run_replans_total", Counter, [CAUSE],
+        "Revisions that failed or were not wanted, by what takes their place: substitution, fallback, planner, revise.";
+    MODEL_TOKENS = "escapement_run_tokens_total", Counter, [TOKENS],
+        "Tokens of language models that attempts of runs used: prompt, completion.";
+    INPUT_REQUESTS = "escapement_run_input_requests", Gauge, [REQUEST],
+        "Requests that wait for people: question, approval, retry_extension, ambiguous_effect, budget_extension.";
+    INPUT_REQUEST_OLDEST = "escapement_run_input_request_oldest_timestamp_seconds", Gauge, [],
+        "When the oldest request was opened that waits for people, in seconds since 1970; 0 if none waits.";
+    INPUT_REQUESTS_ENDED = "escapement_run_input_requests_ended_total", Counter, [REQUEST, BECAME],
+        "Requests to people that were answered, expired, or were closed because nobody needs them any more.";
+    INPUT_REQUEST_WAIT = "escapement_run_input_request_wait_seconds", Histogram, [REQUEST],
+        "From the opening of a request to its answer, of those that people answered.";
+    DECISIONS = "escapement_run_decisions_total", Counter, [DECISION],
+        "What people decided: answer, approve, approve_with_edits, deny, extend, happened, did_not, fail, revise.";
+    TRIGGER_CAUSES = "escapement_run_trigger_causes_total", Counter, [TRIGGER, FIRING],
+        "Causes of triggers (schedule, event, condition, webhook, manual) by what became of them: started, waiting, skipped, failed, \
+         missed. One that waits is counted again in its turn.";
+    RUNS_STORE_COMMIT = "escapement_runs_store_commit_seconds", Histogram, [],
+        "Commits of the store of runs, written and synced.";
+    RUNS_STORE_FULL = "escapement_runs_store_full", Gauge, [],
+        "1 from a commit of the store of runs that was refused until one goes through; else 0.";
     EVENTS = "escapement_events_total", Counter, [SINK, OUTCOME],
         "Events of sinks that get them at least once: delivered; tries that were refused; given_up after too many; endings dropped before \
          the sink had their events.";

@@ -1,8 +1,8 @@
 //! What connections and calls come to, as the transport tells it.
 
 use crate::catalogue::{self, Entry, Value};
-use crate::families::Counters;
 use crate::figures::Metrics;
+use crate::kinds::Counters;
 use crate::known::carrier_label;
 use crate::label;
 use escapement_transport::{Answered, CallClass, Happened, Tally};

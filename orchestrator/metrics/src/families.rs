@@ -1,16 +1,14 @@
 //! The counters behind the catalogue.
 
-use crate::catalogue::{self, Entry, Labels};
-use crate::process::Process;
+use crate::catalogue;
+use crate::kinds::{Buckets, Counters, Gauges, Histograms, SHORT, long, registered};
+use crate::of_runs::OfRuns;
+use escapement_figures::Process;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::MetricConstructor;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry};
-
-pub(crate) type Counters = Family<Labels, Counter>;
-pub(crate) type Gauges = Family<Labels, Gauge>;
-pub(crate) type Histograms = Family<Labels, Histogram, Buckets>;
+use prometheus_client::registry::Registry;
 
 /// All of them, each registered under its name.
 #[derive(Debug)]
@@ -19,6 +17,7 @@ pub(crate) struct Families {
     pub(crate) executions_accepted: Counters,
     pub(crate) executions_settled: Counters,
     pub(crate) execution_errors: Counters,
+    pub(crate) submissions_refused: Counters,
     pub(crate) executions_queued: Gauge,
     pub(crate) executions_running: Gauge,
     pub(crate) executions_max: Gauge,
@@ -36,6 +35,7 @@ pub(crate) struct Families {
     pub(crate) attempt_errors: Counters,
     pub(crate) worker_sessions: Gauges,
     pub(crate) workers_lost: Counter,
+    pub(crate) session_errors: Counters,
     pub(crate) stuck_handlers: Gauge,
     pub(crate) store_commit: Histogram,
     pub(crate) store_commits: Counter,
@@ -60,18 +60,9 @@ pub(crate) struct Families {
     pub(crate) event_feed_lag: Gauges,
     pub(crate) event_feed_lag_seconds: Gauges,
     pub(crate) telemetry_dropped: Counters,
+    pub(crate) of_runs: OfRuns,
     pub(crate) ready: Gauge,
     pub(crate) build_info: Gauges,
-}
-
-/// Makes histograms with certain limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Buckets(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
 }
 
 impl Families {
@@ -91,6 +82,11 @@ impl Families {
                 Counters::default(),
             ),
             execution_errors: registered(&mut registry, &catalogue::EXECUTION_ERRORS, Counters::default()),
+            submissions_refused: registered(
+                &mut registry,
+                &catalogue::SUBMISSIONS_REFUSED,
+                Counters::default(),
+            ),
             executions_queued: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["queued"])),
             executions_running: executions.get_or_create_owned(&catalogue::EXECUTIONS.with(["running"])),
             executions_max: registered(&mut registry, &catalogue::EXECUTIONS_MAX, Gauge::default()),
@@ -108,6 +104,7 @@ impl Families {
             attempt_errors: registered(&mut registry, &catalogue::ATTEMPT_ERRORS, Counters::default()),
             worker_sessions: registered(&mut registry, &catalogue::WORKER_SESSIONS, Gauges::default()),
             workers_lost: registered(&mut registry, &catalogue::WORKERS_LOST, Counter::default()),
+            session_errors: registered(&mut registry, &catalogue::SESSION_ERRORS, Counters::default()),
             stuck_handlers: registered(&mut registry, &catalogue::STUCK_HANDLERS, Gauge::default()),
             store_commit: registered(
                 &mut registry,
@@ -160,34 +157,10 @@ impl Families {
                 Gauges::default(),
             ),
             telemetry_dropped: registered(&mut registry, &catalogue::TELEMETRY_DROPPED, Counters::default()),
+            of_runs: OfRuns::new(&mut registry),
             ready: registered(&mut registry, &catalogue::READY, Gauge::default()),
             build_info: registered(&mut registry, &catalogue::BUILD_INFO, Gauges::default()),
             registry,
         }
     }
 }
-
-/// Registers what counts under its name. The library adds `_total` to counters and a full stop to the help.
-fn registered<M: Metric + Clone>(registry: &mut Registry, entry: &Entry, metric: M) -> M {
-    let help = entry.help.strip_suffix('.').unwrap_or(entry.help);
-    registry.register(entry.stem(), help, metric.clone());
-    metric
-}
-
-/// What a gauge takes.
-pub(crate) fn signed(figure: impl TryInto<i64>) -> i64 {
-    figure.try_into().unwrap_or(i64::MAX)
-}
-
-fn long() -> Histograms {
-    Histograms::new_with_constructor(Buckets(LONG))
-}
-
-/// Limits in seconds for what executions and steps take.
-const LONG: &[f64] = &[
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
-];
-/// Limits in seconds for what the orchestrator itself takes.
-const SHORT: &[f64] = &[
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
-];

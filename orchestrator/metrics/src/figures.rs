@@ -1,11 +1,12 @@
 //! What counts: the ways in. Shows nothing.
 
 use crate::catalogue;
-use crate::families::{Families, signed};
-use crate::known;
+use crate::families::Families;
+use crate::kinds::signed;
+use crate::known::{self, error_label, refusal_label};
 use crate::label::Names;
 use escapement_codec::provenance::Provenance;
-use escapement_engine::{AckVerdict, Census, StoreWrite, ToWorker};
+use escapement_engine::{AckVerdict, Census, Ended, Reply, StoreWrite, Submitted, ToWorker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -49,9 +50,11 @@ impl Metrics {
     /// Why calls should not be sent here; `None` if they should, so far as is known without asking the engine.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         let takes_writes = self.0.families.store_full.get() == 0;
+        let runs_are_taken = self.0.families.of_runs.runs_store_full.get() == 0;
         match (self.0.is_ready.load(Ordering::Relaxed), takes_writes) {
             (false, _) => Some("starts or drains\n"),
             (true, false) => Some("the store takes no writes\n"),
+            (true, true) if !runs_are_taken => Some("the store of runs takes no writes\n"),
             (true, true) => None,
         }
     }
@@ -87,7 +90,15 @@ impl Metrics {
         self.0.families.engine_turn.observe(took.as_secs_f64());
     }
 
-    /// Counts outcomes that were not taken, of what a worker is told.
+    /// Counts requests that were refused, of what callers are answered.
+    pub fn replied(&self, reply: &Reply) {
+        if let Reply::Submitted(Submitted::Refused(refusal)) | Reply::Ended(Ended::Refused(refusal)) = reply {
+            let refused = catalogue::SUBMISSIONS_REFUSED.with([refusal_label(refusal)]);
+            self.0.families.submissions_refused.get_or_create(&refused).inc();
+        }
+    }
+
+    /// Counts outcomes that were not taken, and sessions that are ended, of what a worker is told.
     pub fn told(&self, message: &ToWorker) {
         let late_outcomes = |answer, n: u64| {
             let late = catalogue::LATE_OUTCOMES.with([answer]);
@@ -95,6 +106,10 @@ impl Metrics {
         };
         if let ToWorker::UnknownOutcomes(tokens) = message {
             late_outcomes("unknown", tokens.len() as u64);
+        }
+        if let ToWorker::SessionError { code, .. } = message {
+            let error = catalogue::SESSION_ERRORS.with([error_label(*code)]);
+            self.0.families.session_errors.get_or_create(&error).inc();
         }
         let ToWorker::OutcomeAcks(acks) = message else {
             return;

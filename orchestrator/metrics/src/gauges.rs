@@ -1,12 +1,14 @@
 //! What stands now: asked for at each scrape, and shown once.
 
 use crate::catalogue::{self, Entry, Value};
-use crate::families::{Gauges, signed};
 use crate::figures::Metrics;
+use crate::kinds::{Gauges, signed};
 use escapement_engine::{ActionView, SessionState, WorkerView};
+use escapement_process::files;
 use escapement_sinks::SinkFigures;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -17,10 +19,6 @@ pub struct Look {
     pub workers: Vec<WorkerView>,
     /// Actions that it knows.
     pub actions: Vec<ActionView>,
-    /// Bytes of the store's database, and of its log.
-    pub store_file_bytes: [u64; 2],
-    /// Bytes that may still be written beside them; `None` if nobody knows.
-    pub store_free_bytes: Option<u64>,
     /// Messages that wait for the engine, by the name of their lane.
     pub lanes: Vec<(&'static str, usize)>,
     /// Executions that were to be exported as traces and were not, since the start.
@@ -44,22 +42,6 @@ impl Metrics {
     /// Sets the figures of what stands now.
     pub(crate) fn show(&self, look: &Look) {
         let families = &self.0.families;
-        let [database, log] = look.store_file_bytes;
-        set(
-            &families.store_file_bytes,
-            &catalogue::STORE_FILE_BYTES,
-            "database",
-            database,
-        );
-        set(
-            &families.store_file_bytes,
-            &catalogue::STORE_FILE_BYTES,
-            "log",
-            log,
-        );
-        if let Some(free) = look.store_free_bytes {
-            families.store_free_bytes.set(signed(free));
-        }
         for (lane, depth) in &look.lanes {
             set(
                 &families.engine_lane_depth,
@@ -77,6 +59,23 @@ impl Metrics {
         self.show_sinks(&look.sinks);
         self.show_workers(&look.workers);
         self.show_actions(&look.actions);
+    }
+
+    /// Sets the figures of the files of the stores, which lie in this directory.
+    pub(crate) fn show_files(&self, directory: &Path) {
+        let families = &self.0.families;
+        for (label, file) in FILES {
+            let size = std::fs::metadata(directory.join(file)).map_or(0, |metadata| metadata.len());
+            set(
+                &families.store_file_bytes,
+                &catalogue::STORE_FILE_BYTES,
+                label,
+                size,
+            );
+        }
+        if let Some(free) = files::free_bytes(directory) {
+            families.store_free_bytes.set(signed(free));
+        }
     }
 
     fn show_sinks(&self, sinks: &[SinkFigures]) {
@@ -178,6 +177,14 @@ impl Metrics {
 fn set(gauges: &Gauges, entry: &Entry, value: &'static str, figure: impl TryInto<i64>) {
     gauges.get_or_create(&entry.with([value])).set(signed(figure));
 }
+
+/// Files of the stores, by their label.
+const FILES: [(&str, &str); 4] = [
+    ("database", "executions.db"),
+    ("log", "executions.db-wal"),
+    ("runs_database", "runs.db"),
+    ("runs_log", "runs.db-wal"),
+];
 
 /// One of the figures of an action, out of all of them.
 type Figure = fn([u64; 5]) -> u64;

@@ -1,12 +1,14 @@
 //! Figures whose labels are known before anything happens.
 
 use crate::catalogue::{self, Entry};
-use crate::families::{Counters, Families};
+use crate::families::Families;
+use crate::kinds::Counters;
+use escapement_engine::{Refusal, SessionErrorCode};
 use escapement_transport::Carrier;
 
 /// Shows them at 0, so that a first failure is a rise.
 pub(crate) fn begin_at_zero(families: &Families) {
-    let counters: [(&Counters, &Entry, &[&'static str]); 4] = [
+    let counters: [(&Counters, &Entry, &[&'static str]); 6] = [
         (
             &families.connections_refused,
             &catalogue::CONNECTIONS_REFUSED,
@@ -39,12 +41,33 @@ pub(crate) fn begin_at_zero(families: &Families) {
             &catalogue::LATE_OUTCOMES,
             &["duplicate", "stale", "already_ended", "unknown", "invalid"],
         ),
+        (
+            &families.session_errors,
+            &catalogue::SESSION_ERRORS,
+            &SESSION_ERRORS.map(error_label),
+        ),
+        (
+            &families.submissions_refused,
+            &catalogue::SUBMISSIONS_REFUSED,
+            &[
+                "EXECUTION_ID_IN_USE",
+                "PLAN_ID_USED",
+                "QUEUE_FULL",
+                "NAMESPACE_QUOTA",
+                "NESTED_TOO_DEEP",
+                "TOO_MANY_CHILDREN",
+                "DRAINING",
+                "STORE_FULL",
+                "STORE_FAILED",
+            ],
+        ),
     ];
     for (counters, entry, values) in counters {
         for value in values {
             drop(counters.get_or_create(&entry.with([*value])));
         }
     }
+    families.of_runs.begin_at_zero();
     for what in ["certificates", "policy", "sinks"] {
         for outcome in ["replaced", "refused"] {
             drop(
@@ -67,3 +90,40 @@ pub(crate) fn carrier_label(carrier: Carrier) -> &'static str {
         Carrier::MutualTls => "mtls",
     }
 }
+
+/// The reason that callers are told.
+pub(crate) fn refusal_label(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::ExecutionIdUsed => "EXECUTION_ID_IN_USE",
+        Refusal::PlanIdUsed { .. } => "PLAN_ID_USED",
+        Refusal::QueueFull => "QUEUE_FULL",
+        Refusal::NamespaceQuota { .. } => "NAMESPACE_QUOTA",
+        Refusal::NestedTooDeep => "NESTED_TOO_DEEP",
+        Refusal::TooManyChildren => "TOO_MANY_CHILDREN",
+        Refusal::Draining => "DRAINING",
+        Refusal::StoreFull => "STORE_FULL",
+        Refusal::StoreFailed => "STORE_FAILED",
+    }
+}
+
+pub(crate) fn error_label(code: SessionErrorCode) -> &'static str {
+    match code {
+        SessionErrorCode::ProtocolViolation => "protocol_violation",
+        SessionErrorCode::UnsupportedProtocol => "unsupported_protocol",
+        SessionErrorCode::Superseded => "superseded",
+        SessionErrorCode::LimitExceeded => "limit_exceeded",
+        SessionErrorCode::Unavailable => "unavailable",
+        SessionErrorCode::LeaseExpired => "lease_expired",
+        SessionErrorCode::DeclaredDead => "declared_dead",
+    }
+}
+
+const SESSION_ERRORS: [SessionErrorCode; 7] = [
+    SessionErrorCode::ProtocolViolation,
+    SessionErrorCode::UnsupportedProtocol,
+    SessionErrorCode::Superseded,
+    SessionErrorCode::LimitExceeded,
+    SessionErrorCode::Unavailable,
+    SessionErrorCode::LeaseExpired,
+    SessionErrorCode::DeclaredDead,
+];

@@ -9,12 +9,13 @@ mod connections;
 mod families;
 mod figures;
 mod gauges;
+mod kinds;
 mod known;
 mod label;
 mod listener;
-mod process;
+mod of_runs;
+mod runs;
 mod settled;
-mod text;
 
 pub use self::catalogue::{CATALOGUE, Entry, Kind, Label};
 pub use self::figures::Metrics;

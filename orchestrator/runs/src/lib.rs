@@ -6,13 +6,16 @@
 
 extern crate alloc;
 
+mod counted;
 mod inbox;
 mod notices;
+mod open_requests;
 mod runs;
 mod sessions;
 mod texts;
 mod work;
 
+pub use counted::{Census, Counted, Ending, LIVE_STATES, REQUEST_KINDS, Replan};
 pub use inbox::{INBOX_STREAM, InboxChange};
 pub use notices::{Notice, NoticeKind, NoticeRow, notice_of_damaged, stream_of_session, stream_of_user};
 pub use runs::{Config, Durable, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};

@@ -4,6 +4,8 @@ mod course;
 mod parking;
 mod rows;
 
+use crate::counted::{Census, States, counted};
+use crate::open_requests::OpenRequests;
 use crate::sessions::Sessions;
 use crate::work::{NewFork, NewRun, Work};
 use alloc::boxed::Box;
@@ -76,6 +78,8 @@ pub struct Runs {
     config: Config,
     runs: BTreeMap<RunId, Live>,
     sessions: Sessions,
+    states: States,
+    requests: OpenRequests,
     /// Those that wait for admission: the highest priority first, then the oldest.
     queue: BTreeSet<(Reverse<u32>, i64, RunId)>,
     /// When each run's time comes.
@@ -101,6 +105,8 @@ struct Live {
     session_key: String,
     /// The run that waits for it.
     parent: Option<RunId>,
+    /// `None` until it has its place.
+    shown: Option<ShownState>,
     due_at: Option<i64>,
     queued: Option<(Reverse<u32>, i64, RunId)>,
     under_way: bool,
@@ -121,6 +127,8 @@ impl Runs {
             config,
             runs: BTreeMap::new(),
             sessions: Sessions::default(),
+            states: States::default(),
+            requests: OpenRequests::default(),
             queue: BTreeSet::new(),
             due: BTreeSet::new(),
             n_under_way: 0,
@@ -193,6 +201,8 @@ impl Runs {
             return;
         };
         self.sessions.run_ends(&live.session_key);
+        self.states.change(live.shown, None);
+        self.requests.run_ends(run_id);
         if let Some(queued) = live.queued {
             self.queue.remove(&queued);
         }
@@ -287,14 +297,21 @@ impl Runs {
         self.n_under_way
     }
 
+    /// How many runs stand where, and what people are asked.
+    pub fn census(&self) -> Census {
+        self.requests.add_to(self.states.census(self.config.max_runs))
+    }
+
     fn insert(&mut self, run_id: RunId, run: Run) {
         self.sessions.run_begins(&run);
+        self.requests.run_begins(run_id, &run);
         let live = Live {
             session_key: run.state().spec.session_key().into_owned(),
             parent: parent_of(&run),
             weight: weight(&run),
             rests: None,
             run: Some(Box::new(run)),
+            shown: None,
             due_at: None,
             queued: None,
             under_way: false,
@@ -311,6 +328,7 @@ impl Runs {
         let live = self.runs.get_mut(&run_id).expect("the run lives");
         let run = live.run.as_ref().expect("what changes is not parked");
         let (state, shown) = (run.state(), run.shown());
+        self.states.change(live.shown.replace(shown), Some(shown));
         let paused = state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
         let admissible = shown == ShownState::Queued && !paused;
         let queued = admissible.then_some((Reverse(state.spec.priority), state.created_at, run_id));
@@ -345,6 +363,7 @@ impl Runs {
         }
         if let Some(ended) = self.runs.remove(&run_id) {
             self.sessions.run_ends(&ended.session_key);
+            self.requests.run_ends(run_id);
             self.ended.extend(ended.run.map(|run| (run_id, *run)));
         }
     }
@@ -359,9 +378,11 @@ impl Runs {
         let live = self.runs.get_mut(&run_id).expect("the run lives");
         let run = live.run.as_ref().expect("what changes is not parked");
         let requests = changed_requests(run, &commit);
+        self.requests.changed(run_id, &requests, run.state().updated_at);
         let revisions = new_revisions(run, &commit);
         self.sessions.learn(run, &commit);
         let notices = crate::notices::of(run, &commit);
+        let counted = counted(run, &commit);
         let entries = core::mem::take(&mut commit.entries);
         let blobs = core::mem::take(&mut commit.blobs);
         // `Work` holds them back in its turn.
@@ -391,6 +412,7 @@ impl Runs {
             notices,
             snapshot,
             is_discarded: state.is_discarded(),
+            counted,
             effects,
         };
         self.place(run_id);

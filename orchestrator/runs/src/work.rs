@@ -1,5 +1,6 @@
 //! What one input led to, as the store takes it: the run's new entries, what lists find it by, and what may leave afterwards.
 
+use crate::counted::Counted;
 use crate::notices::NoticeRow;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -69,6 +70,8 @@ pub struct Work {
     pub snapshot: Option<Bytes>,
     /// True if the run is discarded with this: of what it refers to only documents of revisions are kept.
     pub is_discarded: bool,
+    /// What of it is counted, once all of this is durable.
+    pub counted: Vec<Counted>,
     /// What may leave once all of this is durable.
     pub(crate) effects: Vec<Effect>,
 }

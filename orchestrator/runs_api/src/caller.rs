@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
 use escapement_model::{Namespace, RunId};
 use escapement_run::plan::{Plan, StepKind};
-use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec};
+use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec, TraceContext};
 use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunReader, Scope};
@@ -21,6 +21,8 @@ pub(crate) struct Caller {
     principal: Arc<Principal>,
     /// What roles may do with the call; `None` if no connection has judged it.
     row: Option<Row>,
+    /// The trace that the call belongs to, if it says so.
+    trace: Option<Box<TraceContext>>,
 }
 
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
@@ -40,12 +42,19 @@ pub(crate) struct Made {
 impl Caller {
     /// The principal that the connection put among the request's extensions.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
-        let extensions = request.extensions();
+        let (extensions, metadata) = (request.extensions(), request.metadata());
         let principal = extensions.get::<Arc<Principal>>();
+        let text = |name| metadata.get(name).and_then(|value| value.to_str().ok());
         Self {
+            trace: TraceContext::of(text("traceparent"), text("tracestate")),
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
             row: extensions.get::<Row>().copied(),
         }
+    }
+
+    /// The trace that the call belongs to, if it says so.
+    pub(crate) fn trace(&self) -> Option<Box<TraceContext>> {
+        self.trace.clone()
     }
 
     /// What was verified of the caller, and what it may.
@@ -168,6 +177,7 @@ impl Caller {
             scopes: self.scopes_in(&namespace),
             origin: Origin {
                 author: self.author(&namespace),
+                trace: self.trace.clone(),
                 namespace,
             },
         })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use escapement_model::RunId;
 use escapement_model::planted::{self, Bug};
 use escapement_run::{Blobs, Effect, Input, Run};
-use escapement_runs::{Config, NotHandled, Runs, Work};
+use escapement_runs::{Config, Counted, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
 use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore, Scope};
 
@@ -72,6 +72,8 @@ pub struct RunsHost {
     ending_runs: Vec<(RunId, Run)>,
     /// Ended, durably, a moment ago.
     recent: RecentRuns,
+    /// What is counted of the batch that became durable last.
+    counted: Vec<Counted>,
     /// May leave.
     ready: Vec<(RunId, Effect)>,
     /// Ended, and their parents may wait for them.
@@ -112,6 +114,7 @@ impl RunsHost {
             ending: Vec::new(),
             ending_runs: Vec::new(),
             recent: RecentRuns::default(),
+            counted: Vec::new(),
             ready: Vec::new(),
             ended: Vec::new(),
         };
@@ -233,7 +236,14 @@ impl RunsHost {
         }
         self.runs.sessions_mut().let_go();
         self.definitions.written();
-        for Written { coming, effects } in self.written.drain(..) {
+        self.counted.clear();
+        for Written {
+            coming,
+            counted,
+            effects,
+        } in self.written.drain(..)
+        {
+            self.counted.extend(counted);
             let effects = effects.into_iter().map(|effect| (coming.run_id, effect));
             self.ready.extend(effects);
         }
@@ -258,6 +268,11 @@ impl RunsHost {
     /// What may leave, in the order in which it was decided.
     pub fn poll_effects(&mut self) -> Vec<(RunId, Effect)> {
         core::mem::take(&mut self.ready)
+    }
+
+    /// What is counted of the batch that became durable last.
+    pub fn poll_counted(&mut self) -> Vec<Counted> {
+        core::mem::take(&mut self.counted)
     }
 
     /// Runs that have ended, durably, and whose parents may wait for them.

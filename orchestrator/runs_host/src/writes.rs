@@ -3,7 +3,7 @@
 use escapement_model::RunId;
 use escapement_run::journal::{Entry, RequestState};
 use escapement_run::{Effect, ShownState};
-use escapement_runs::{INBOX_STREAM, InboxChange, NoticeRow, RequestRow, RevisionRow, Work};
+use escapement_runs::{Counted, INBOX_STREAM, InboxChange, NoticeRow, RequestRow, RevisionRow, Work};
 use escapement_store::runs::limits::{INBOX_CHANGES_MAX, NOTICES_PER_STREAM_MAX};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewNotice, NewRun, RunProgress, RunWrite,
@@ -59,6 +59,7 @@ pub(crate) struct Queued {
 /// A write that is not known to be durable, and what it holds back.
 pub(crate) struct Written {
     pub(crate) coming: Coming,
+    pub(crate) counted: Vec<Counted>,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -88,8 +89,9 @@ impl Queued {
     }
 
     /// What is left of it once it is written.
-    pub(crate) fn written(self) -> Written {
+    pub(crate) fn written(mut self) -> Written {
         Written {
+            counted: core::mem::take(&mut self.work.counted),
             coming: self.coming,
             effects: self.work.persisted(),
         }

@@ -26,6 +26,7 @@ use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWor
 use crate::readers::{RunReaders, of_fault};
 use crate::rights::Rights;
 use crate::seen::SeenActions;
+use crate::tally::{Happened, Tally};
 
 /// The way to the thread of runs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -43,6 +44,7 @@ struct Shared {
     seen: SeenActions,
     noted: Arc<Notify>,
     rights: OnceLock<Rights>,
+    tally: Tally,
     is_closed: AtomicBool,
 }
 
@@ -70,6 +72,7 @@ impl RunsHandle {
         readers: RunReaders,
         follows: Follows,
         live: LiveRuns,
+        tally: Tally,
     ) -> Self {
         Self(Arc::new(Shared {
             messages,
@@ -81,6 +84,7 @@ impl RunsHandle {
             seen: SeenActions::default(),
             noted: Arc::new(Notify::new()),
             rights: OnceLock::new(),
+            tally,
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -185,6 +189,11 @@ impl RunsHandle {
         let room = self.room(bytes).await?;
         self.send(Message::Change(Box::new(change), room))?;
         answer_of(answered).await?
+    }
+
+    /// Tells those who count what became of causes of triggers, once it is durable.
+    pub fn fired(&self, kind: &'static str, outcome: &'static str, n: u32) {
+        self.0.tally.tell(Happened::Fired { kind, outcome, n });
     }
 
     /// Works on the store between two commits.

@@ -22,6 +22,8 @@ mod readers;
 
 mod seen;
 
+mod tally;
+
 mod message;
 mod wanted_plan;
 
@@ -55,4 +57,5 @@ pub use readers::RunReaders;
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
+pub use tally::{Happened, Tally};
 pub use wanted_plan::WantedPlan;

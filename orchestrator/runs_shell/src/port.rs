@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Namespace};
 use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
+use escapement_run::spec::TraceContext;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
@@ -16,6 +17,7 @@ use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status};
 use tracing::warn;
 
@@ -214,6 +216,9 @@ where
 
     async fn submit_once(&mut self, request: v1::SubmitPlanRequest, attempt: &Attempt) -> Result<(), Status> {
         let mut request = Request::new(request);
+        if let Some(trace) = &attempt.origin.trace {
+            write_trace(trace, request.metadata_mut());
+        }
         // Read by the contract of this process alone: over a connection the credentials of that say who hands in.
         if let Some(principal) = attempt.origin.principal() {
             request.extensions_mut().insert(principal);
@@ -308,6 +313,18 @@ where
             Ok(Some(())) => end,
             Ok(None) | Err(_) => settled::unknown(),
         }
+    }
+}
+
+/// Says which trace a call belongs to. What is no header of one is left out.
+fn write_trace(trace: &TraceContext, metadata: &mut MetadataMap) {
+    if let Ok(traceparent) = trace.traceparent.parse() {
+        metadata.insert("traceparent", traceparent);
+    }
+    if let Ok(tracestate) = trace.tracestate.parse()
+        && !trace.tracestate.is_empty()
+    {
+        metadata.insert("tracestate", tracestate);
     }
 }
 

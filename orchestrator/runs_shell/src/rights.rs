@@ -1,11 +1,12 @@
-//! What runs may call in the name of who started them: what was recorded of that, and what the policy says now.
+//! Where runs come from, and what they may call in the name of who started them: what was recorded of that, and what the policy
+//! says now.
 //! Knows no policy.
 
 use std::sync::Arc;
 
 use escapement_access::{Access, Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Recorded, Role};
 use escapement_model::Namespace;
-use escapement_run::spec::{Author, AuthorKind, Spec, namespace_named};
+use escapement_run::spec::{Author, AuthorKind, Spec, TraceContext, namespace_named};
 
 /// In which namespace a run lies, and in whose name it calls.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +15,8 @@ pub struct Origin {
     pub namespace: Namespace,
     /// Who started it; `None` if nobody proved anything and nothing was held against its actions.
     pub author: Option<Box<Author>>,
+    /// The trace that its calls belong to, if the one that started it named one.
+    pub trace: Option<Box<TraceContext>>,
 }
 
 /// What the policy says now. Cheap to clone.
@@ -68,6 +71,7 @@ impl Origin {
         Self {
             namespace: namespace_named(&spec.namespace),
             author: spec.author.clone(),
+            trace: spec.trace.clone(),
         }
     }
 
@@ -135,6 +139,7 @@ mod tests {
         Origin {
             namespace: Namespace::parse("billing").unwrap_or_default(),
             author: Some(Box::new(author)),
+            trace: None,
         }
     }
 

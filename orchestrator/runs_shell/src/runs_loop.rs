@@ -31,6 +31,7 @@ use crate::live::LiveRuns;
 use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
 use crate::readers::RunReaders;
 use crate::retention::Retention;
+use crate::tally::{Happened, Tally};
 
 /// What the thread is started with.
 pub struct Setup<S> {
@@ -44,6 +45,8 @@ pub struct Setup<S> {
     pub newest_ms: Option<i64>,
     /// Takes what leaves. Unbounded, and yet bounded: by what runs have in flight.
     pub outgoing: UnboundedSender<Outgoing>,
+    /// Is told what happens.
+    pub tally: Tally,
     /// Called if the thread cannot go on: nothing more may be acknowledged.
     pub cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
 }
@@ -93,6 +96,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         removal,
         newest_ms,
         outgoing,
+        tally,
         cannot_go_on,
     } = setup;
     let mut clock = Clock::start();
@@ -102,7 +106,9 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let (messages, received) = mpsc::channel();
     let follows = Follows::new();
     let live = LiveRuns::of(host.runs().ids());
-    let handle = RunsHandle::new(messages, RunReaders::open(&store)?, follows.clone(), live.clone());
+    tally.tell(Happened::Stands(host.runs().census()));
+    let readers = RunReaders::open(&store)?;
+    let handle = RunsHandle::new(messages, readers, follows.clone(), live.clone(), tally.clone());
     let noted = handle.noted();
     let orphans = children::orphans(&mut host);
     let retention = Retention::new(removal, newest_ms, clock.now());
@@ -123,6 +129,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         looks: Vec::new(),
         is_refusing: false,
         is_stopping: false,
+        tally,
         cannot_go_on,
     };
     for run_id in orphans {
@@ -158,6 +165,7 @@ struct RunsLoop<S> {
     /// True after a commit that failed and may be tried again.
     is_refusing: bool,
     is_stopping: bool,
+    tally: Tally,
     cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
 }
 

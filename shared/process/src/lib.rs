@@ -12,6 +12,8 @@ pub mod files;
 #[cfg(feature = "log")]
 mod log;
 #[cfg(feature = "settings")]
+pub mod probe;
+#[cfg(feature = "settings")]
 pub mod service;
 #[cfg(feature = "settings")]
 pub mod settings;

@@ -8,7 +8,10 @@ use escapement_tests::prometheus::{Prometheus, encoded};
 use escapement_tests::{
     Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Worker, WorkerSettings,
 };
-use escapement_tests::{checkout, tool, wait_for};
+use escapement_tests::{checkout, documents, tool, wait_for};
+use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
+use escapement_wire::runs::v1::run_service_client::RunServiceClient;
+use escapement_wire::runs::v1::{CreateRunRequest, ListInputRequestsRequest, RespondToInputRequest};
 use escapement_wire::v1::SubmitPlanRequest;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -47,8 +50,44 @@ async fn load(orchestrator: Orchestrator, ends: Arc<AtomicBool>) -> Orchestrator
             let answer = orchestrator.plans().execute_plan(request(plan([step]))).await;
             answer.unwrap();
         }
+        answered(&orchestrator).await;
     }
     orchestrator
+}
+
+/// A run that asks a question.
+async fn asks(orchestrator: &Orchestrator) -> String {
+    let question = json!({ "key": "ask", "type": "user_input", "config": { "question": "Well?" } });
+    let document = json!({ "schema": "escapement.plan/1", "name": "asks", "steps": [question] });
+    let asked = json!({ "document": document, "autonomy_level": 4 });
+    let asked: CreateRunRequest =
+        documents::from_json("escapement.runs.v1.CreateRunRequest", &asked).unwrap();
+    let mut runs = RunServiceClient::new(orchestrator.channel());
+    runs.create_run(asked)
+        .await
+        .unwrap()
+        .into_inner()
+        .run
+        .unwrap()
+        .run_id
+}
+
+/// A run whose question is answered.
+async fn answered(orchestrator: &Orchestrator) {
+    let run_id = asks(orchestrator).await;
+    let mut inbox = InboxServiceClient::new(orchestrator.channel());
+    let of_run = json!({ "run_id": run_id });
+    let of_run: ListInputRequestsRequest =
+        documents::from_json("escapement.runs.v1.ListInputRequestsRequest", &of_run).unwrap();
+    let open = async || {
+        let listed = inbox.clone().list_input_requests(of_run.clone()).await.ok()?;
+        listed.into_inner().input_requests.pop()
+    };
+    let open = wait_for("the question", LIMIT, open).await.unwrap();
+    let answer = json!({ "input_request_id": open.input_request_id, "text": "yes" });
+    let answer: RespondToInputRequest =
+        documents::from_json("escapement.runs.v1.RespondToInputRequest", &answer).unwrap();
+    inbox.respond_to_input(answer).await.unwrap();
 }
 
 /// A file with one sink.
@@ -108,6 +147,7 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
     let quick = WorkerSettings::new(&orchestrator.url(), "quick", directory.path(), directory.path());
     let _quick = quick.flag("--actions", "echo,fail").connect().await.unwrap();
     let _slow = let_something_wait(&orchestrator, directory.path()).await;
+    asks(&orchestrator).await;
     let ends = Arc::new(AtomicBool::new(false));
     let loaded = tokio::spawn(load(orchestrator, Arc::clone(&ends)));
 

@@ -20,6 +20,7 @@ use crate::sandbox::{Root, wrong_content};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use escapement_sdk::{StepContext, StepError, codes};
+use http::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -33,6 +34,19 @@ pub enum Encoding {
     Text,
     /// As Base64 with padding.
     Base64,
+}
+
+/// Lets the trace of the attempt go on in a request, unless the request names another one.
+pub(crate) fn carry_trace(context: &StepContext, headers: &mut HeaderMap) {
+    if headers.contains_key("traceparent") {
+        return;
+    }
+    for name in ["traceparent", "tracestate"] {
+        let value = context.header(name).map(HeaderValue::from_str);
+        if let Some(Ok(value)) = value {
+            headers.insert(name, value);
+        }
+    }
 }
 
 /// Ends `work` early when the attempt is cancelled. What is returned then is discarded by the SDK.

@@ -3,9 +3,11 @@
 
 #![warn(clippy::too_many_lines)]
 
+use escapement_process::probe::Probe;
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
-use escapement_worker::options::Options;
+use escapement_worker::figures::Figures;
+use escapement_worker::options::{Options, Other};
 use escapement_worker::{actions, eval};
 use serde_json::json;
 use std::process::ExitCode;
@@ -35,6 +37,9 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    if let Some(Other::Health(probe)) = &options.command {
+        return healthy(probe);
+    }
     if let Err(fault) = options.logging.init() {
         return usage(
             &options
@@ -61,7 +66,11 @@ fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let worker = builder(&options, &config);
+    let figures = match served_figures(&options, &config) {
+        Ok(figures) => figures,
+        Err(fault) => return usage(&options.given.naming_variable(&fault)),
+    };
+    let worker = builder(&options, &config, figures);
     info!(
         version = env!("CARGO_PKG_VERSION"),
         orchestrator = options.orchestrator,
@@ -75,19 +84,48 @@ fn run() -> ExitCode {
     exit_code(ended)
 }
 
-fn builder(options: &Options, config: &Arc<Config>) -> WorkerBuilder {
+/// Whether a worker on this machine has a session.
+fn healthy(probe: &Probe) -> ExitCode {
+    match probe.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(not_ready) => {
+            escapement_process::say(&format!("the worker at {not_ready}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Figures that are served, if an address is given.
+fn served_figures(options: &Options, config: &Config) -> Result<Option<Figures>, String> {
+    let Some(address) = options.metrics_listen else {
+        return Ok(None);
+    };
+    let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight);
+    let served = figures.serve(address);
+    served.map_err(|fault| format!("--metrics-listen {address} is not to be had: {fault}"))?;
+    Ok(Some(figures))
+}
+
+fn builder(options: &Options, config: &Arc<Config>, figures: Option<Figures>) -> WorkerBuilder {
     let worker_id = options
         .worker_id
         .clone()
         .unwrap_or_else(escapement_sdk::host_name);
     let label = worker_id.clone();
-    let builder = Worker::builder(options.orchestrator.clone())
+    let of_sessions = figures.clone();
+    let mut builder = Worker::builder(options.orchestrator.clone())
         .worker_id(worker_id)
         .max_in_flight(options.max_in_flight)
         .drain_grace(Duration::from_millis(options.drain_grace_ms))
         .build_info(concat!("escapement-worker/", env!("CARGO_PKG_VERSION")))
         .credentials(config.credentials.clone())
-        .on_session(move |event| announce(event, &label));
+        .on_session(move |event| {
+            announce(event, &label);
+            of_sessions.iter().for_each(|figures| figures.session(event));
+        });
+    if let Some(figures) = figures {
+        builder = builder.on_attempt(move |event| figures.attempt(event));
+    }
     actions::add_to(builder, config)
 }
 

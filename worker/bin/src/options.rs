@@ -1,11 +1,13 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Checks nothing beyond the form of a value.
 
-use clap::Parser;
 use clap::builder::BoolishValueParser;
+use clap::{Parser, Subcommand};
+use escapement_process::probe::Probe;
 use escapement_process::settings::{self, Given, Logging};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -23,10 +25,19 @@ use std::str::FromStr;
 /// Exit codes: 0 drained; 64 bad configuration; 75 stopped before every outcome was acknowledged;
 /// 1 anything else.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "worker", version, max_term_width = 110)]
+#[command(
+    name = "worker",
+    version,
+    max_term_width = 110,
+    args_conflicts_with_subcommands = true
+)]
 // The flattened options of telemetry bear the same name, and clap wants the names of groups to differ.
 #[group(skip)]
 pub struct Options {
+    /// What to do instead of working.
+    #[command(subcommand)]
+    pub command: Option<Other>,
+
     /// The orchestrator, an https:// or http:// URL. The scheme decides whether connections are encrypted.
     #[arg(
         long,
@@ -131,6 +142,11 @@ pub struct Options {
     #[arg(long, env = "ESCAPEMENT_ACTIONS", value_name = "LIST", value_delimiter = ',')]
     pub actions: Vec<String>,
 
+    /// Address to serve figures for Prometheus and probes on, IP:PORT; port 0 takes any free port: /metrics, /livez, /readyz.
+    /// Plain HTTP: every client that reaches it can read the names of the actions. Without it nothing is counted.
+    #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+
     /// Logging.
     #[command(flatten)]
     pub logging: Logging,
@@ -149,6 +165,17 @@ impl Options {
         let (options, given) = settings::parse::<Self>(arguments)?;
         Ok(Self { given, ..options })
     }
+}
+
+/// What to do instead of working.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Other {
+    /// Asks a worker on this machine whether it has a session that gives it work, for images that have no shell and no curl.
+    ///
+    /// It asks /readyz of the address that --metrics-listen gave the worker, for six seconds at most.
+    ///
+    /// Exit codes: 0 it has one; 1 it has none, or does not answer; 64 wrong flags.
+    Health(Probe),
 }
 
 /// A secret, perhaps an empty one. Its text stands in no log.

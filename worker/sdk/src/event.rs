@@ -1,4 +1,4 @@
-//! What the callback of a program hears about the sessions of its worker.
+//! What the callbacks of a program hear about the sessions and the attempts of its worker.
 
 use escapement_model::{BootId, SessionId};
 use std::time::Duration;
@@ -49,4 +49,38 @@ pub enum SessionEvent {
         /// How long ago it was aborted.
         aborted_for: Duration,
     },
+}
+
+/// What becomes of an attempt in the worker. Told to the callback of [`WorkerBuilder::on_attempt`](crate::WorkerBuilder::on_attempt).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum AttemptEvent<'a> {
+    /// A handler begins.
+    #[non_exhaustive]
+    Started {
+        /// The action.
+        action: &'a str,
+    },
+    /// It ended.
+    #[non_exhaustive]
+    Ended {
+        /// The action.
+        action: &'a str,
+        /// How.
+        end: AttemptEnd,
+        /// How long it ran.
+        took: Duration,
+    },
+}
+
+/// How a handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttemptEnd {
+    /// With an output.
+    Success,
+    /// With an error, or by a panic.
+    Failure,
+    /// After it was cancelled: whatever it ended with is not wanted any more.
+    Cancelled,
 }

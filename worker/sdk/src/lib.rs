@@ -66,7 +66,7 @@ pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_credentials::{ClientTls, Credentials};
 pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
-pub use event::SessionEvent;
+pub use event::{AttemptEnd, AttemptEvent, SessionEvent};
 #[cfg(feature = "log")]
 pub use telemetry::InitError as LogError;
 pub use worker::{Worker, WorkerBuilder, host_name};

@@ -123,7 +123,7 @@ impl Shell {
             started_at: clock::now(),
             machine: Machine::of(0, &worker),
             credentials: worker.credentials,
-            tasks: HandlerTasks::new(handlers_runtime, worker.handlers),
+            tasks: HandlerTasks::new(handlers_runtime, worker.handlers, worker.on_attempt),
             connections: BTreeMap::new(),
             ways: BTreeMap::new(),
             turn: 0,

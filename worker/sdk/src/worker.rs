@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::capacity::WorkerHandle;
 use crate::context::StepContext;
 use crate::error::{StepError, WorkerError};
-use crate::event::SessionEvent;
+use crate::event::{AttemptEvent, SessionEvent};
 use crate::handler::{Handler, HandlerFn};
 use bytes::Bytes;
 use escapement_credentials::{ClientTls, Credentials};
@@ -29,6 +29,7 @@ pub struct Worker {
     pub(crate) hello: Hello,
     pub(crate) drain_grace: Duration,
     pub(crate) on_session: SessionCallback,
+    pub(crate) on_attempt: AttemptCallback,
     pub(crate) credentials: Credentials,
     pub(crate) handle: WorkerHandle,
 }
@@ -48,6 +49,7 @@ impl Worker {
             drain_grace: Duration::from_secs(25),
             handlers: Vec::new(),
             on_session: SessionCallback::default(),
+            on_attempt: AttemptCallback::default(),
             credentials: Credentials::new(),
         }
     }
@@ -69,6 +71,7 @@ pub struct WorkerBuilder {
     drain_grace: Duration,
     handlers: Vec<Handler>,
     on_session: SessionCallback,
+    on_attempt: AttemptCallback,
     credentials: Credentials,
 }
 
@@ -149,6 +152,13 @@ impl WorkerBuilder {
     #[must_use]
     pub fn on_session(mut self, callback: impl Fn(&SessionEvent) + Send + Sync + 'static) -> Self {
         self.on_session = SessionCallback(Some(Arc::new(callback)));
+        self
+    }
+
+    /// Tells `callback` when handlers begin and end, for figures. It is called on the thread of the sessions: it must not block.
+    #[must_use]
+    pub fn on_attempt(mut self, callback: impl Fn(AttemptEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.on_attempt = AttemptCallback(Some(Arc::new(callback)));
         self
     }
 
@@ -257,6 +267,7 @@ impl WorkerBuilder {
             hello,
             drain_grace: self.drain_grace,
             on_session: self.on_session,
+            on_attempt: self.on_attempt,
         })
     }
 
@@ -328,6 +339,30 @@ pub fn host_name() -> String {
 pub(crate) struct SessionCallback(Option<Arc<Callback>>);
 
 type Callback = dyn Fn(&SessionEvent) + Send + Sync;
+
+/// The callback of [`WorkerBuilder::on_attempt`], if any.
+#[derive(Clone, Default)]
+pub(crate) struct AttemptCallback(Option<Arc<OfAttempts>>);
+
+type OfAttempts = dyn Fn(AttemptEvent<'_>) + Send + Sync;
+
+impl AttemptCallback {
+    pub(crate) fn call(&self, event: AttemptEvent<'_>) {
+        if let Some(callback) = &self.0 {
+            callback(event);
+        }
+    }
+}
+
+impl fmt::Debug for AttemptCallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "AttemptCallback"
+        } else {
+            "none"
+        })
+    }
+}
 
 impl SessionCallback {
     pub(crate) fn call(&self, event: &SessionEvent) {

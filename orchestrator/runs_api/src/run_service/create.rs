@@ -243,6 +243,7 @@ impl Runs {
         spec.user_id.clone_from(&made.user_id);
         spec.namespace = stored_name(namespace);
         spec.author.clone_from(&made.origin.author);
+        spec.trace.clone_from(&made.origin.trace);
         if let Some(planner) = &mut spec.planner {
             planner.limit_ms = self.planner_limit_ms;
         }

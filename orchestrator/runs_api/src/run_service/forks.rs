@@ -293,6 +293,7 @@ fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Sp
     Spec {
         request_id,
         header: header.encoded(),
+        trace: by.trace(),
         ..spec
     }
 }

@@ -183,10 +183,10 @@ impl Triggers {
         missed: escapement_triggers::Missed,
         handled_ms: i64,
     ) -> Result<(), Rejection> {
-        let id = trigger_id.to_owned();
+        let (id, n_missed) = (trigger_id.to_owned(), missed.n);
         let change = move |host: &mut RunsHost, now| {
             let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? else {
-                return Ok(());
+                return Ok(false);
             };
             let mut kept: Kept = kept(&definition).map_err(of_store)?;
             let name = escapement_triggers::FiringKey::new(&id, &Cause::Due(missed.first_ms)).text();
@@ -213,9 +213,13 @@ impl Triggers {
             );
             kept.handled_ms = kept.handled_ms.max(handled_ms);
             keep(host, &definition, &kept, definition.updated_at);
-            Ok(())
+            Ok(true)
         };
-        Ok(self.0.maker.handle().change(0, change).await?)
+        let runs = self.0.maker.handle();
+        if runs.change(0, change).await? {
+            runs.fired("schedule", "missed", n_missed);
+        }
+        Ok(())
     }
 
     /// The turn of a firing that has waited, if no run of its trigger lives any more.

@@ -88,9 +88,14 @@ impl Triggers {
         };
         let made = self.make(trigger_id, &before, &key, &found).await?;
         let id = trigger_id.to_owned();
-        let bytes = found.data.len();
+        let (kind, bytes) = (words(&found.cause).0, found.data.len());
         let change = move |host: &mut RunsHost, now| fire(host, &id, &key, &found, made, now);
         let fired = runs.change(bytes, change).await?;
+        if let Some(new) = fired.as_ref().filter(|fired| fired.is_new) {
+            let mut known = [STARTED, WAITING, SKIPPED].into_iter();
+            let outcome = known.find(|status| *status == new.firing.status);
+            runs.fired(kind, outcome.unwrap_or(FAILED), 1);
+        }
         self.reload(trigger_id).await?;
         Ok(fired)
     }

@@ -76,6 +76,7 @@ impl Kept {
             origin: Origin {
                 namespace: self.namespace(),
                 author: self.author.clone(),
+                trace: None,
             },
             user_id: self.trigger.user_id.clone(),
             scopes: vec![Scope::of(&self.namespace(), &self.trigger.user_id)],

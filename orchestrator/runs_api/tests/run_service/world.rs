@@ -12,7 +12,7 @@ use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::spec::ActionProfile;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
+use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, Tally, start};
 use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunRemoval};
 use escapement_wire::json::{from_opaque, to_opaque};
 use escapement_wire::runs::v1;
@@ -58,6 +58,7 @@ impl World {
             removal: RunRemoval::default(),
             newest_ms: None,
             outgoing,
+            tally: Tally::default(),
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })
         .unwrap();

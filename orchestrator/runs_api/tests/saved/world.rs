@@ -9,7 +9,9 @@ use escapement_runs::{Config, NewRun};
 use escapement_runs_api::{Actions, Inbox, Plans};
 use escapement_runs_host::Create;
 use escapement_runs_shell::saved::find_plan;
-use escapement_runs_shell::{CallError, Ending, Outgoing, RunsHandle, RunsThread, Setup, WantedPlan, start};
+use escapement_runs_shell::{
+    CallError, Ending, Outgoing, RunsHandle, RunsThread, Setup, Tally, WantedPlan, start,
+};
 use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunRemoval};
 use escapement_wire::json::to_opaque;
 use serde_json::Value;
@@ -45,6 +47,7 @@ impl World {
             removal: RunRemoval::default(),
             newest_ms: None,
             outgoing,
+            tally: Tally::default(),
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })
         .unwrap();

@@ -15,6 +15,7 @@ use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
 use crate::message::Message;
+use crate::tally::Happened;
 
 /// What came of a commit.
 enum Committed {
@@ -34,6 +35,10 @@ impl<S: RunStore> RunsLoop<S> {
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
         self.host.handle_committed(BatchOutcome::Done);
+        for counted in self.host.poll_counted() {
+            self.tally.tell(Happened::Counted(counted));
+        }
+        self.tally.tell(Happened::Stands(self.host.runs().census()));
         Ok(())
     }
 
@@ -101,6 +106,7 @@ impl<S: RunStore> RunsLoop<S> {
     fn commit(&mut self, batch: &RunBatch, after_damage: bool) -> Result<Committed, Stop> {
         let mut pause = REFUSED_PAUSE;
         loop {
+            let began = Instant::now();
             match self.store.commit(batch) {
                 Ok(BatchOutcome::Refused { run_id, conflict }) => {
                     let is_lost = matches!(conflict, RunConflict::ContentMissing { .. });
@@ -113,8 +119,10 @@ impl<S: RunStore> RunsLoop<S> {
                     )));
                 }
                 Ok(BatchOutcome::Done) => {
+                    self.tally.tell(Happened::Committed(began.elapsed()));
                     if std::mem::take(&mut self.is_refusing) {
                         info!("store of runs takes writes again");
+                        self.tally.tell(Happened::TakesWrites(true));
                     }
                     return Ok(Committed::Done);
                 }
@@ -142,6 +150,7 @@ impl<S: RunStore> RunsLoop<S> {
     /// Says it once, until a commit goes through.
     fn note_refusal(&mut self, fault: &StoreFault) {
         if !std::mem::replace(&mut self.is_refusing, true) {
+            self.tally.tell(Happened::TakesWrites(false));
             warn!(
                 error = fault as &dyn std::error::Error,
                 "store of runs takes no writes now"

@@ -14,7 +14,7 @@ use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Input, ShownState};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::Create;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
+use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, Tally, start};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, MemoryRuns, MemoryRunsDisk, RunBatch,
@@ -96,6 +96,7 @@ impl World {
             removal: RunRemoval::default(),
             newest_ms: None,
             outgoing,
+            tally: Tally::default(),
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })
         .unwrap();

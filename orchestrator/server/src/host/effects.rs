@@ -47,7 +47,10 @@ impl EffectRunner {
     /// Carries out one thing. `host` has the ways to the workers.
     pub(crate) fn carry_out(&mut self, host: &mut Host<Channels>, output: Output<Channels>) {
         match output {
-            Output::Answer(caller, reply) => caller.answer(reply),
+            Output::Answer(caller, reply) => {
+                self.metrics.iter().for_each(|metrics| metrics.replied(&reply));
+                caller.answer(reply);
+            }
             Output::Send {
                 session,
                 seq,

@@ -6,11 +6,9 @@ use crate::host::handle::{EngineHandle, Lane};
 use crate::process::security::Security;
 use escapement_engine::Input;
 use escapement_metrics::{Figures, Look, Source};
-use escapement_process::files;
 use escapement_sinks::{Deliveries, DeliveryFigures};
 use escapement_traces::Traces;
 use escapement_transport::tls::TlsServer;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -40,23 +38,19 @@ pub(super) fn serve(
     security: &Security,
     deliveries: &Deliveries,
 ) -> std::io::Result<()> {
-    let files = ["executions.db", "executions.db-wal"].map(|file| config.store_path.join(file));
     let now = Now {
         engine: engine.clone(),
-        files,
         traces,
         tls: security.tls.clone(),
         sinks: deliveries.figures(),
     };
-    figures.map_or(Ok(()), |figures| figures.serve(now))
+    figures.map_or(Ok(()), |figures| figures.serve(config.store_path.clone(), now))
 }
 
 /// What stands now.
 #[derive(Debug)]
 struct Now {
     engine: EngineHandle,
-    /// Database and log of the store.
-    files: [PathBuf; 2],
     traces: Option<Traces>,
     tls: Option<watch::Receiver<Arc<TlsServer>>>,
     sinks: DeliveryFigures,
@@ -67,15 +61,12 @@ impl Source for Now {
         Box::pin(async {
             let workers = self.engine.call(Lane::Control, Input::ListWorkers).await.ok()?;
             let actions = self.engine.call(Lane::Control, Input::ListActions).await.ok()?;
-            let size = |file: &PathBuf| std::fs::metadata(file).map_or(0, |metadata| metadata.len());
             Some(Look {
                 workers,
                 actions,
-                store_free_bytes: self.files[0].parent().and_then(files::free_bytes),
                 lanes: self.engine.lane_depths(),
                 traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
                 certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
-                store_file_bytes: self.files.each_ref().map(size),
                 sinks: self.sinks.look(),
             })
         })

@@ -7,6 +7,7 @@ use crate::limits::{
     CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX,
 };
 use escapement_credentials::Credentials;
+use escapement_metrics::Metrics;
 use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions};
@@ -58,6 +59,11 @@ impl Runs {
             removal: config.run_removal(),
             newest_ms,
             outgoing,
+            tally: edge
+                .metrics
+                .as_ref()
+                .map(Metrics::tally_of_runs)
+                .unwrap_or_default(),
             cannot_go_on: Box::new(cannot_go_on),
         };
         let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;

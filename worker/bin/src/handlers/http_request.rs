@@ -1,6 +1,8 @@
 //! `http.request`: one request to an allowed host. Follows no redirect and keeps no cookie.
 
-use super::{Encoding, encode, excerpt, invalid, own_limit, read_input, root_of, until_cancelled};
+use super::{
+    Encoding, carry_trace, encode, excerpt, invalid, own_limit, read_input, root_of, until_cancelled,
+};
 use crate::config::Config;
 use crate::http_client::{Answer, Ask, HttpFault, Target, send};
 use crate::limits::{
@@ -127,11 +129,13 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         return Err(StepError::new("HTTP_HOST_NOT_ALLOWED", message).not_here());
     }
     let (body, is_json) = body(&input, &config).await?;
+    let mut headers = headers(&input.headers, is_json)?;
+    carry_trace(&context, &mut headers);
     let ask = Ask {
         method: Method::from_bytes(input.method.as_bytes())
             .map_err(|_| invalid("the method is not valid"))?,
         uri,
-        headers: headers(&input.headers, is_json)?,
+        headers,
         body,
         time_max: own_limit(input.timeout_ms),
         answer_bytes_max: answer_bytes_max(&input, &config)?,

@@ -4,7 +4,7 @@
 mod tools;
 
 use super::http_request::step_error;
-use super::{excerpt, invalid, own_limit, read_text, root_of, until_cancelled};
+use super::{carry_trace, excerpt, invalid, own_limit, read_text, root_of, until_cancelled};
 use crate::config::{Config, LlmEndpoint, read_api_key};
 use crate::http_client::{Answer, Ask, HttpFault, send};
 use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES, RETRY_AFTER_BYTES, TOOLS_MAX};
@@ -186,10 +186,12 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         root_of(&config)?;
     }
     let names = Names::of(&input.tools)?;
+    let mut headers = headers(endpoint)?;
+    carry_trace(&context, &mut headers);
     let ask = Ask {
         method: Method::POST,
         uri: endpoint.url.clone(),
-        headers: headers(endpoint)?,
+        headers,
         body: request(&input, &names, &config).await?.to_string().into(),
         time_max: own_limit(input.timeout_ms),
         answer_bytes_max: LLM_ANSWER_BYTES_MAX,

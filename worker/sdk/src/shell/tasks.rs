@@ -2,11 +2,14 @@
 //! Knows no limit: it cancels and aborts on command.
 
 use crate::caller::{Caller, Way};
+use crate::clock;
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
+use crate::event::{AttemptEnd, AttemptEvent};
 use crate::handler::{Handler, HandlerFn, HandlerResult};
 use crate::session::{TaskEnd, TaskStart};
 use crate::shell::threads::Threads;
+use crate::worker::AttemptCallback;
 use escapement_model::{AttemptToken, codes};
 use serde_json::json;
 use std::any::Any;
@@ -30,19 +33,26 @@ pub(super) struct HandlerTasks {
     /// Holds at most one end for each handler task that runs.
     blocking_rx: mpsc::UnboundedReceiver<BlockingEnd>,
     running: BTreeMap<AttemptToken, Running>,
+    on_attempt: AttemptCallback,
 }
 
 struct Running {
     /// None for a handler task that blocks: it cannot be aborted.
     abort: Option<AbortHandle>,
     context: StepContext,
+    /// On the clock of leases and limits.
+    began: Duration,
 }
 
 /// How a handler task that blocks ended; `Err` is its panic.
 type BlockingEnd = (AttemptToken, Result<HandlerResult, Box<dyn Any + Send>>);
 
 impl HandlerTasks {
-    pub(super) fn new(runtime: Handle, handlers: BTreeMap<String, Handler>) -> Self {
+    pub(super) fn new(
+        runtime: Handle,
+        handlers: BTreeMap<String, Handler>,
+        on_attempt: AttemptCallback,
+    ) -> Self {
         let (blocking_tx, blocking_rx) = mpsc::unbounded_channel();
         Self {
             runtime,
@@ -53,6 +63,7 @@ impl HandlerTasks {
             blocking_tx,
             blocking_rx,
             running: BTreeMap::new(),
+            on_attempt,
         }
     }
 
@@ -103,7 +114,14 @@ impl HandlerTasks {
                 None
             }
         };
-        self.running.insert(job.token, Running { abort, context });
+        let action = context.action();
+        self.on_attempt.call(AttemptEvent::Started { action });
+        let running = Running {
+            abort,
+            context,
+            began: clock::now(),
+        };
+        self.running.insert(job.token, running);
     }
 
     fn start_blocking(
@@ -201,7 +219,18 @@ impl HandlerTasks {
         token: AttemptToken,
         end: Result<HandlerResult, Option<Box<dyn Any + Send>>>,
     ) -> (AttemptToken, TaskEnd) {
-        let Running { context, .. } = self.running.remove(&token).expect("every body has its context");
+        let running = self.running.remove(&token).expect("every body has its context");
+        let (context, took) = (running.context, clock::now().saturating_sub(running.began));
+        let ended = match &end {
+            _ if context.is_cancelled() => AttemptEnd::Cancelled,
+            Ok(Ok(_)) => AttemptEnd::Success,
+            Ok(Err(_)) | Err(_) => AttemptEnd::Failure,
+        };
+        self.on_attempt.call(AttemptEvent::Ended {
+            action: context.action(),
+            end: ended,
+            took,
+        });
         let end = match end {
             Ok(Ok(output)) => TaskEnd::Success {
                 output,

@@ -1,6 +1,5 @@
 //! What the process itself takes, as `/proc` says. Where there is no `/proc`, nothing is said.
 
-use crate::catalogue::{self, Entry};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -10,7 +9,7 @@ use std::fs;
 
 /// Reads the figures of this process at each scrape.
 #[derive(Debug)]
-pub(crate) struct Process;
+pub struct Process;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -22,7 +21,7 @@ impl Collector for Process {
         let field = |number: usize| fields.split_whitespace().nth(number - FIRST)?.parse::<f64>().ok();
         if let Some((user, system)) = field(USER_TIME).zip(field(SYSTEM_TIME)) {
             let counter = ConstCounter::new((user + system) / TICKS_PER_SECOND);
-            describe(&mut encoder, &catalogue::PROCESS_CPU, &counter)?;
+            describe(&mut encoder, CPU, &counter)?;
         }
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let bytes = |name: &str| number_of(&status, name).map(|kibibytes| kibibytes * 1_024.0);
@@ -31,27 +30,28 @@ impl Collector for Process {
         let open = fs::read_dir("/proc/self/fd").map(|entries| entries.count() as f64 - 1.0);
         let start = field(START_TIME).zip(boot_time_seconds());
         let gauges = [
-            (&catalogue::PROCESS_RESIDENT_MEMORY, bytes("VmRSS:")),
-            (&catalogue::PROCESS_VIRTUAL_MEMORY, bytes("VmSize:")),
-            (&catalogue::PROCESS_OPEN_FDS, open.ok()),
-            (&catalogue::PROCESS_MAX_FDS, number_of(&limits, "Max open files")),
-            (&catalogue::PROCESS_THREADS, field(THREADS)),
-            (
-                &catalogue::PROCESS_START_TIME,
-                start.map(|(ticks, boot)| boot + ticks / TICKS_PER_SECOND),
-            ),
+            (RESIDENT_MEMORY, bytes("VmRSS:")),
+            (VIRTUAL_MEMORY, bytes("VmSize:")),
+            (OPEN_FDS, open.ok()),
+            (MAX_FDS, number_of(&limits, "Max open files")),
+            (N_THREADS, field(THREADS)),
+            (START, start.map(|(ticks, boot)| boot + ticks / TICKS_PER_SECOND)),
         ];
-        for (entry, value) in gauges {
+        for (figure, value) in gauges {
             if let Some(value) = value {
-                describe(&mut encoder, entry, &ConstGauge::new(value))?;
+                describe(&mut encoder, figure, &ConstGauge::new(value))?;
             }
         }
         Ok(())
     }
 }
 
-fn describe(encoder: &mut DescriptorEncoder<'_>, entry: &Entry, metric: &impl EncodeMetric) -> fmt::Result {
-    metric.encode(encoder.encode_descriptor(entry.stem(), entry.help, None, metric.metric_type())?)
+fn describe(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): Figure,
+    metric: &impl EncodeMetric,
+) -> fmt::Result {
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
 /// The number behind the name that begins a line.
@@ -73,3 +73,23 @@ const THREADS: usize = 20;
 const START_TIME: usize = 22;
 /// The unit of times in `/proc`, on every Linux of today.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A name, without the `_total` that the library adds to counters, and a sentence.
+type Figure = (&'static str, &'static str);
+
+const CPU: Figure = (
+    "process_cpu_seconds",
+    "Processor time of the process, in seconds.",
+);
+const RESIDENT_MEMORY: Figure = (
+    "process_resident_memory_bytes",
+    "Memory of the process that is in RAM.",
+);
+const VIRTUAL_MEMORY: Figure = ("process_virtual_memory_bytes", "Addresses that the process has.");
+const OPEN_FDS: Figure = ("process_open_fds", "Open files of the process.");
+const MAX_FDS: Figure = ("process_max_fds", "Most files that the process may have open.");
+const N_THREADS: Figure = ("process_threads", "Threads of the process.");
+const START: Figure = (
+    "process_start_time_seconds",
+    "When the process started, in seconds since 1970.",
+);

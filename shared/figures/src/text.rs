@@ -1,7 +1,7 @@
 //! OpenMetrics, and the older text of Prometheus that is made from it.
 
-use crate::families::Families;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 
 /// The media type of OpenMetrics.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -9,9 +9,9 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All figures, in OpenMetrics.
-pub(crate) fn open_metrics(families: &Families) -> String {
+pub fn open_metrics(registry: &Registry) -> String {
     let mut text = String::new();
-    encode(&mut text, &families.registry).expect("a string takes what is written to it");
+    encode(&mut text, registry).expect("a string takes what is written to it");
     text
 }
 

@@ -1,33 +1,51 @@
-//! `health`: asks an orchestrator on this machine whether calls should be sent to it. Asks nothing else.
+//! Asks a program on this machine whether it is ready. Asks nothing else.
 
-use crate::Failure;
-use clap::Args;
+use std::fmt;
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Which orchestrator.
-#[derive(Args, Clone, Debug)]
-pub struct Health {
+/// Where a program serves figures and probes. Flatten it into the arguments of a command with `#[command(flatten)]`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Probe {
     /// Where it serves figures and probes, IP:PORT, as it was told itself; an address that stands for all of the machine is asked on
     /// loopback.
     #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS")]
     metrics_listen: SocketAddr,
 }
 
-/// Asks `/readyz`.
-///
-/// # Errors
-/// [`Failure::NotReady`].
-pub(crate) fn run(flags: &Health) -> Result<(), Failure> {
-    let address = reachable(flags.metrics_listen);
-    let not_ready = |why: String| Failure::NotReady { address, why };
-    let answer = ask(address).map_err(|error| not_ready(error.to_string()))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    match head.split(' ').nth(1) {
-        Some("200") => Ok(()),
-        Some(_) => Err(not_ready(body.trim().to_owned())),
-        None => Err(not_ready("what answers there speaks no HTTP".to_owned())),
+/// It is not ready, or nobody answers.
+#[derive(Debug)]
+pub struct NotReady {
+    /// Who was asked.
+    pub address: SocketAddr,
+    /// What it said.
+    pub why: String,
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not ready: {}", self.address, self.why)
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+impl Probe {
+    /// Asks `/readyz`.
+    ///
+    /// # Errors
+    /// [`NotReady`].
+    pub fn run(&self) -> Result<(), NotReady> {
+        let address = reachable(self.metrics_listen);
+        let not_ready = |why: String| NotReady { address, why };
+        let answer = ask(address).map_err(|error| not_ready(error.to_string()))?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        match head.split(' ').nth(1) {
+            Some("200") => Ok(()),
+            Some(_) => Err(not_ready(body.trim().to_owned())),
+            None => Err(not_ready("what answers there speaks no HTTP".to_owned())),
+        }
     }
 }
 
@@ -63,6 +81,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The orchestrator itself takes up to 5 s to say that its engine does not answer.
+/// An orchestrator takes up to 5 s to say that its engine does not answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 const ANSWER_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,12 @@
+//! How both programs show what they count, and whether they are well: the text of figures, the figures of the process, and the
+//! listener of scrapes and probes. Counts nothing, and knows neither program.
+
+#![warn(clippy::too_many_lines)]
+
+mod listener;
+mod process;
+mod text;
+
+pub use listener::{Answers, serve};
+pub use process::Process;
+pub use text::open_metrics;
