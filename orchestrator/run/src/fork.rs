@@ -1,6 +1,7 @@
 //! A run that goes on where another one was: with its plan or an edited one, and the results that it keeps. The other run
 //! stays as it is.
 
+use crate::branches::without_skipped;
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
@@ -249,7 +250,9 @@ fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
     };
     let steps = (0..).zip(&from.steps).skip(first);
     let back = steps.filter(|(step, state)| is_back(*step, state));
-    Ok(back.map(|(step, _)| step).collect())
+    let back = back.map(|(step, _)| step).collect();
+    let named = matches!(keep, Keep::Before(_)).then_some(first);
+    Ok(without_skipped(other.plan(), &from.steps, back, named))
 }
 
 // RUN-8.5, RUN-8.8, RUN-12.6, RUN-12.14

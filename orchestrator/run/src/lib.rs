@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod artifacts;
+mod branches;
 pub mod budget;
 pub mod catalogue;
 mod contract_request;

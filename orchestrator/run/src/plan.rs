@@ -299,6 +299,16 @@ pub struct Condition {
     pub false_step: Option<StepIndex>,
 }
 
+impl Condition {
+    /// The target of the side that the value takes, and that of the other one.
+    pub fn sides(&self, value: bool) -> (Option<StepIndex>, Option<StepIndex>) {
+        match value {
+            true => (self.true_step, self.false_step),
+            false => (self.false_step, self.true_step),
+        }
+    }
+}
+
 /// An expression of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {

@@ -193,7 +193,7 @@ pub fn explore<S: Subject>(
         if !case.is_brief && pair.path.len() >= INPUTS_MAX {
             continue;
         }
-        for it in moves(&pair.reference, case.is_brief) {
+        for it in moves(&pair.reference, case) {
             if it.cost > pair.budget {
                 continue;
             }
@@ -232,7 +232,8 @@ fn key(run: &Run) -> u64 {
     (run.is_admitted, run.is_approved, run.wants_pause).hash(&mut hasher);
     let revision = (run.first_failure, run.revision_began_ms, run.is_checkpoint_old);
     revision.hash(&mut hasher);
-    format!("{:?}", (&run.given_up, &run.results)).hash(&mut hasher);
+    let planning = (&run.given_up, &run.results, &run.planning, &run.n_revisions);
+    format!("{planning:?}").hash(&mut hasher);
     hasher.finish()
 }
 

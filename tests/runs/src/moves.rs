@@ -1,5 +1,6 @@
 //! Everything that may happen to a run as it stands, and much that may not.
 
+use crate::plans::Case;
 use crate::reference::plan::{Kind, Plan};
 use crate::reference::run::{Evaluation, RequestState, Run, UnitState};
 use crate::reference::words::{
@@ -43,11 +44,13 @@ pub const RESPONDERS: [Responder; 4] = [
 
 /// What may happen.
 #[must_use]
-pub fn moves(run: &Run, is_brief: bool) -> Vec<Move> {
+pub fn moves(run: &Run, case: &Case) -> Vec<Move> {
+    let is_brief = case.is_brief;
     let mut all = Vec::new();
     if !run.is_admitted {
         all.push(now(Input::Admit, 0));
     }
+    of_planner(run, &mut all);
     for step in 0..run.steps.len() {
         of_step(run, step, is_brief, &mut all);
     }
@@ -63,6 +66,9 @@ pub fn moves(run: &Run, is_brief: bool) -> Vec<Move> {
         });
     }
     of_callers(run, is_brief, &mut all);
+    if case.sets_back {
+        of_setting_back(run, &[true], &mut all);
+    }
     all
 }
 
@@ -72,6 +78,40 @@ fn now(input: Input, cost: u32) -> Move {
         input,
         cost,
     }
+}
+
+/// What a planner may say, late answers among it.
+fn of_planner(run: &Run, all: &mut Vec<Move>) {
+    let (planning, Some(planner)) = (&run.planning, &run.limits.planner) else {
+        return;
+    };
+    let generation = planning.n_generations;
+    let Some(open) = planning.open else {
+        return;
+    };
+    if !open.knows_actions {
+        all.push(now(Input::Listed(generation), 0));
+        return;
+    }
+    if !open.is_asked {
+        return;
+    }
+    all.push(now(Input::Listed(generation), 0));
+    let planned = |attempt, outcome| Input::Planned(generation, attempt, outcome);
+    let mut outcomes = vec![(Outcome::Completed(Value::Null), 0)];
+    for number in 0..planner.plans.len() {
+        let number = i64::try_from(number).expect("few plans");
+        outcomes.push((Outcome::Completed(Value::Number(number)), 0));
+    }
+    outcomes.push((Outcome::Failed("E_ONCE"), 0));
+    outcomes.push((Outcome::NeverRan("DEADLINE_EXCEEDED"), 1));
+    let (code, of_restart) = ("UNKNOWN_ERROR", true);
+    outcomes.push((Outcome::Unknown { code, of_restart }, 1));
+    for (outcome, cost) in outcomes {
+        all.push(now(planned(open.n_attempts, outcome), cost));
+    }
+    let late = planned(open.n_attempts + 1, Outcome::Completed(Value::Number(0)));
+    all.push(now(late, 0));
 }
 
 fn of_step(run: &Run, step: usize, is_brief: bool, all: &mut Vec<Move>) {
@@ -208,6 +248,9 @@ fn of_request(run: &Run, number: usize, is_brief: bool, all: &mut Vec<Move>) {
             (Answer::Fail, agent),
         ],
     };
+    if request.kind == RequestKind::PlanApproval && run.limits.planner.is_some() {
+        answers.push((Answer::Revise, person));
+    }
     if !is_brief
         && !matches!(
             request.kind,
@@ -241,18 +284,24 @@ fn of_callers(run: &Run, is_brief: bool, all: &mut Vec<Move>) {
         return;
     }
     all.push(now(Input::Checkpoint(512_001), 1));
-    for restores in [false, true] {
-        let rollback = |repeats| now(Input::Rollback { restores, repeats }, 1);
-        all.extend([false, true].map(rollback));
-    }
+    of_setting_back(run, &[false, true], all);
     for step in 0..run.steps.len() {
-        for scope in [Scope::Later, Scope::Dependents] {
-            for repeats in [false, true] {
-                all.push(now(Input::Rewind { step, scope, repeats }, 1));
-            }
-        }
         for word in [Word::Complete(Value::Number(1)), Word::Fail, Word::Skip] {
             all.push(now(Input::Override(step, word), 1));
+        }
+    }
+}
+
+/// With each of these words on whether effects may be repeated.
+fn of_setting_back(run: &Run, may_repeat: &[bool], all: &mut Vec<Move>) {
+    for repeats in may_repeat.iter().copied() {
+        for restores in [false, true] {
+            all.push(now(Input::Rollback { restores, repeats }, 1));
+        }
+        for step in 0..run.steps.len() {
+            for scope in [Scope::Later, Scope::Dependents] {
+                all.push(now(Input::Rewind { step, scope, repeats }, 1));
+            }
         }
     }
 }

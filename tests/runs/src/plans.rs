@@ -1,7 +1,8 @@
 //! The small plans: every kind of step alone, every pair, and all graphs of three steps over what leads from one to another.
 
 use crate::reference::plan::{
-    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Planner, Risk,
+    Step,
 };
 
 /// A plan with its limits, and how far it is explored.
@@ -15,6 +16,8 @@ pub struct Case {
     pub budget: u32,
     /// True if only the plainest of what may happen is tried.
     pub is_brief: bool,
+    /// True if steps are set back nevertheless.
+    pub sets_back: bool,
 }
 
 /// An action whose effect is not repeated in doubt.
@@ -42,6 +45,13 @@ pub const INSTEAD: Action = Action {
     repeatable: true,
     has_effect: true,
     risk: Risk::Unusual,
+};
+
+/// Another one, which never asks.
+pub const HARMLESS: Action = Action {
+    repeatable: true,
+    has_effect: true,
+    risk: Risk::Safe,
 };
 
 /// Limits that ask nobody and retry nothing.
@@ -74,6 +84,7 @@ pub fn limits() -> Limits {
         four_eyes: false,
         approvers: Vec::new(),
         discards: false,
+        planner: None,
         fallback: None,
     }
 }
@@ -229,6 +240,7 @@ fn case(plan: Plan, limits: Limits, budget: u32, is_brief: bool) -> Case {
         limits,
         budget,
         is_brief,
+        sets_back: false,
     }
 }
 
@@ -255,6 +267,94 @@ pub fn of_two_steps() -> Vec<Case> {
                 };
                 all.push(case(plan, limits(), budget, true));
             }
+        }
+    }
+    all
+}
+
+/// Every branch before a question and a call, set back from everywhere and to every checkpoint.
+#[must_use]
+pub fn of_branches(budget: u32) -> Vec<Case> {
+    let calls = [(Some(OnFailure::Jump(2)), None), (None, Some(2))].map(|(on_failure, on_success)| Step {
+        on_failure,
+        on_success,
+        ..Step::new(Kind::Call(PURE))
+    });
+    let conditions =
+        targets().map(|(on_true, on_false)| Step::new(condition(Expression::Outside, on_true, on_false)));
+    let mut all = Vec::new();
+    for first in conditions.chain(calls) {
+        for depends_on in [vec![], vec![1]] {
+            let last = Step {
+                depends_on,
+                ..Step::new(Kind::Call(PURE))
+            };
+            let question = Step::new(Kind::Question { has_default: false });
+            let plan = Plan {
+                parallel: false,
+                steps: vec![first.clone(), question, last],
+            };
+            let sets_back = true;
+            all.push(Case {
+                sets_back,
+                ..case(plan, limits(), budget, true)
+            });
+        }
+    }
+    all
+}
+
+/// Where a first step of three may lead, by its value.
+fn targets() -> impl Iterator<Item = (Option<usize>, Option<usize>)> {
+    let all = [None, Some(1), Some(2)];
+    all.into_iter().flat_map(move |one| all.map(|other| (one, other)))
+}
+
+/// Runs of a goal, and runs whose plan fails with a planner that may make another one: the same, one with another action, and one
+/// that may not run any more.
+#[must_use]
+pub fn of_planners(budget: u32) -> Vec<Case> {
+    let calls = |action| Plan {
+        parallel: false,
+        steps: vec![Step::new(Kind::Call(action))],
+    };
+    let with = |change: &dyn Fn(&mut Limits)| {
+        let mut limits = limits();
+        change(&mut limits);
+        limits
+    };
+    let all_limits = [
+        with(&|_| {}),
+        with(&|limits| limits.autonomy = 1),
+        with(&|limits| (limits.autonomy, limits.max_retries) = (2, 1)),
+        with(&|limits| (limits.revision_ms, limits.max_retries) = (Some(1_500), 1)),
+        with(&|limits| limits.revision_ms = Some(1_500)),
+        with(&|limits| limits.run_ms = 5_030),
+        with(&|limits| limits.fallback = Some(Fallback::Output)),
+        with(&|limits| limits.fallback = Some(Fallback::Call(INSTEAD))),
+        with(&|limits| limits.discards = true),
+    ];
+    let mut all = Vec::new();
+    for (number, limits) in all_limits.into_iter().enumerate() {
+        for (is_goal, max_generations) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
+            let planner = Planner {
+                is_goal,
+                limit_ms: 5_000,
+                max_generations,
+                plans: vec![calls(INSTEAD), calls(HARMLESS)],
+            };
+            let plan = match is_goal {
+                true => Plan::default(),
+                false => calls(INSTEAD),
+            };
+            let limits = Limits {
+                planner: Some(planner),
+                ..limits.clone()
+            };
+            all.push(Case {
+                sets_back: number == 0,
+                ..case(plan, limits, budget, true)
+            });
         }
     }
     all
@@ -382,12 +482,9 @@ fn firsts() -> Vec<Step> {
         required: Some(false),
         ..Step::new(Kind::Call(PURE))
     });
-    let targets = [None, Some(1), Some(2)];
-    for true_step in targets {
-        for false_step in targets {
-            all.push(Step::new(condition(Expression::Outside, true_step, false_step)));
-        }
-    }
+    all.extend(
+        targets().map(|(on_true, on_false)| Step::new(condition(Expression::Outside, on_true, on_false))),
+    );
     all
 }
 

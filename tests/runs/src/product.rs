@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use escapement_model::ExecutionId;
 use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
     Decision, Entry, Event, InputRequest, Limit as CoreLimit, OutcomeClass, RequestState,
@@ -198,8 +199,11 @@ impl Product {
 
     fn command(&mut self, effect: &Effect) -> Command {
         match effect {
-            Effect::Catalogue { .. } => unreachable!("no explored run makes its plan"),
+            Effect::Catalogue { generation, .. } => Command::ListActions(*generation),
             Effect::Submit { execution_id, .. } => {
+                if let Some((generation, attempt)) = self.asked_planner(*execution_id) {
+                    return Command::AskPlanner(generation, attempt);
+                }
                 let (unit, attempt) = self.unit_with(|name| name.execution_id() == *execution_id);
                 Command::Dispatch(unit, attempt)
             }
@@ -240,6 +244,14 @@ impl Product {
         panic!("RUN-4.3: an id follows from no unit of the run")
     }
 
+    /// The generation and the attempt of the planner with this execution.
+    fn asked_planner(&self, execution_id: ExecutionId) -> Option<(u32, u32)> {
+        let planning = self.run.state().planning.as_ref()?;
+        let asked = (planning.generation, planning.attempts);
+        let name = planner_name(asked.0, asked.1);
+        (name.execution_id() == execution_id).then_some(asked)
+    }
+
     /// The key of a step of the current revision.
     fn key(&self, step: usize) -> String {
         self.run.plan().steps[step].key.clone()
@@ -272,6 +284,15 @@ impl Product {
                     true => verdict_of(outcome),
                     false => outcome_of(outcome, self.is_decision(id.unit.0)),
                 },
+            },
+            Input::Listed(generation) => CoreInput::Catalogue {
+                generation: *generation,
+                catalogue: make::catalogue(),
+                own: Vec::new(),
+            },
+            Input::Planned(generation, attempt, outcome) => CoreInput::Settled {
+                execution_id: planner_name(*generation, *attempt).execution_id(),
+                outcome: make::planned(outcome, outcome_of(outcome, false)),
             },
             Input::ChildEnded(id, output) => CoreInput::ChildEnded {
                 run_id: self.name(*id, &id_of(*id)).child_run_id(),
@@ -348,6 +369,7 @@ impl Product {
                 (Decision::Fail, Bytes::new())
             }
             Answer::Deny => (Decision::Deny, Bytes::new()),
+            Answer::Revise => (Decision::Revise, Bytes::new()),
             Answer::Extend => (Decision::Extend, Bytes::new()),
             Answer::Happened(value) => (Decision::Happened, values::encoded(value)),
             Answer::DidNot => (Decision::DidNot, Bytes::new()),
@@ -372,6 +394,16 @@ impl Product {
             value,
             comment: String::new(),
         })
+    }
+}
+
+fn planner_name(generation: u32, attempt: u32) -> AttemptName<'static> {
+    AttemptName {
+        run_id: make::run_id(),
+        step: AttemptName::PLANNER,
+        index: generation,
+        epoch: 0,
+        attempt,
     }
 }
 

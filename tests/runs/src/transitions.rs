@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::reference::run::Run;
-use crate::reference::words::{Answer, Input, Outcome, Shown, StepState, Word};
+use crate::reference::words::{Answer, Input, Outcome, Shown, StepState, Value, Word};
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ impl Transitions {
             .or_default()
             .insert(reached);
         // The steps of another revision are others.
-        if !is_accepted || before.first_failure != after.first_failure {
+        if !is_accepted || before.n_revisions != after.n_revisions {
             return;
         }
         for step in 0..before.steps.len() {
@@ -61,12 +61,19 @@ pub fn cause_of(input: &Input) -> &'static str {
             Outcome::TimedOut => "attempt timed out",
             Outcome::Unknown { .. } => "attempt unknown",
         },
+        Input::Listed(_) => "actions are known",
+        Input::Planned(_, _, outcome) => match outcome {
+            Outcome::Completed(Value::Number(_)) => "generation: plan",
+            Outcome::NeverRan(_) | Outcome::Unknown { .. } => "generation: attempt lost",
+            _ => "generation: no plan",
+        },
         Input::ChildEnded(_, Some(_)) => "child completed",
         Input::ChildEnded(_, None) => "child ended otherwise",
         Input::Evaluated { value: Some(_), .. } => "expression has a value",
         Input::Evaluated { value: None, .. } => "expression has none",
         Input::Answered(_, answer, _) => match answer {
             Answer::Deny | Answer::Fail => "person says no",
+            Answer::Revise => "person wants another plan",
             Answer::Invalid | Answer::ApproveAnother => "invalid answer",
             _ => "person answers",
         },

@@ -6,36 +6,43 @@
 #![allow(clippy::print_stdout, reason = "the counts are what somebody runs this for")]
 
 use escapement_run_tests::explore::{Counts, START_MS, explore};
-use escapement_run_tests::plans::{Case, of_fallbacks, of_one_step, of_three_steps, of_two_steps};
+use escapement_run_tests::plans::{
+    Case, of_branches, of_fallbacks, of_one_step, of_planners, of_three_steps, of_two_steps,
+};
 use escapement_run_tests::product::Product;
 use escapement_run_tests::reference::misreading::Misreading;
 use escapement_run_tests::subject::{Misread, Subject};
 use escapement_run_tests::transitions::Transitions;
 
-/// All plans of one step, those with a fallback, and a share of those of two and three.
-fn cases() -> Vec<Case> {
-    let mut all = of_fallbacks(1);
-    all.extend(of_one_step(2));
-    all.extend(of_two_steps().into_iter().step_by(5));
-    all.extend(of_three_steps().into_iter().step_by(37));
-    all
+/// All plans of one step, those with a fallback, a branch or a planner, and a share of those of two and three.
+fn families() -> [(&'static str, Vec<Case>); 6] {
+    [
+        ("fallbacks", of_fallbacks(1)),
+        ("branches", of_branches(2)),
+        ("planners", of_planners(1)),
+        ("one step", of_one_step(2)),
+        ("two steps", of_two_steps().into_iter().step_by(5).collect()),
+        ("three steps", of_three_steps().into_iter().step_by(37).collect()),
+    ]
 }
 
-fn explore_all(cases: &[Case]) -> Transitions {
-    let mut transitions = Transitions::default();
+fn explore_all(name: &str, cases: &[Case], transitions: &mut Transitions) {
     let mut counts = Counts::default();
     for case in cases {
         let subject = Product::make(&case.plan, &case.limits, START_MS);
-        let found = explore(case, subject, &mut transitions);
+        let found = explore(case, subject, transitions);
         counts.add(found.unwrap_or_else(|disagreement| panic!("{disagreement}")));
     }
-    println!("{counts}");
-    transitions
+    println!("{name}: {counts}");
 }
 
 #[test]
 fn core_and_interpreter_agree_and_the_tables_of_transitions_are_fresh() {
-    let page = explore_all(&cases()).page();
+    let mut transitions = Transitions::default();
+    for (name, cases) in families() {
+        explore_all(name, &cases, &mut transitions);
+    }
+    let page = transitions.page();
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../orchestrator/run/TRANSITIONS.md"
@@ -46,14 +53,20 @@ fn core_and_interpreter_agree_and_the_tables_of_transitions_are_fresh() {
     let written = std::fs::read_to_string(path).unwrap_or_default();
     assert!(written == page, "{path} is stale: ESCAPEMENT_WRITE=1 writes it");
     if std::env::var_os("ESCAPEMENT_LONG").is_some() {
-        explore_all(&of_two_steps());
-        explore_all(&of_three_steps());
+        for (name, cases) in [
+            ("branches", of_branches(3)),
+            ("planners", of_planners(2)),
+            ("two steps", of_two_steps()),
+            ("three steps", of_three_steps()),
+        ] {
+            explore_all(name, &cases, &mut transitions);
+        }
     }
 }
 
 #[test]
 fn every_misreading_is_noticed() {
-    let cases = cases();
+    let cases = families().map(|(_, cases)| cases).concat();
     let is_noticed = |misreading: Misreading| {
         cases.iter().any(|case| {
             let subject = Misread::make(&case.plan, &case.limits, START_MS).reading(misreading);

@@ -158,10 +158,7 @@ impl Turn<'_> {
     // RUN-4.10
     /// A condition goes where its value leads.
     pub(super) fn take_side(&mut self, step: u32, condition: &Condition, value: bool) {
-        let (taken, other) = match value {
-            true => (condition.true_step, condition.false_step),
-            false => (condition.false_step, condition.true_step),
-        };
+        let (taken, other) = condition.sides(value);
         self.branch(step, taken, other);
     }
 

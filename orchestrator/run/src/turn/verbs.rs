@@ -1,6 +1,7 @@
 //! What callers and operators do to a run as a whole: pause, resume, rewind, roll back, override, checkpoint, recover.
 
 use super::{Turn, refused, refused_because};
+use crate::branches::without_skipped;
 use crate::input::{DISCARDED, OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
 use crate::journal::{
     CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
@@ -63,6 +64,7 @@ impl Turn<'_> {
             RewindScope::Later => (first..self.n_steps()).collect(),
             RewindScope::Dependents => self.dependents(first),
         };
+        let set = without_skipped(self.plan, &self.state.steps, set, Some(first as usize));
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: "rewind".to_string(),
@@ -146,7 +148,8 @@ impl Turn<'_> {
             Rollback::Reset => ("reset", BTreeSet::new()),
             Rollback::Restore(_) => ("restore", completed.into_iter().collect()),
         };
-        let set: BTreeSet<u32> = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
+        let set = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
+        let set = without_skipped(self.plan, &self.state.steps, set, None);
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: mode.to_string(),

@@ -87,6 +87,32 @@ fn a_run_that_has_ended_is_rolled_back_by_a_fork_that_is_paused() {
     assert_eq!(refused.reason, RefusedReason::NoCheckpoint);
 }
 
+// RUN-8.4, RUN-8.8
+#[test]
+fn a_fork_from_an_arm_or_to_a_checkpoint_leaves_the_other_arm_skipped() {
+    let condition = json!({"key": "if", "type": "condition",
+        "config": {"condition": "true", "true_step": "yes", "false_step": "no"}});
+    let yes = and(call("yes"), json!({"on_success": "end"}));
+    let mut world = World::of(json!([condition, yes, call("no"), call("end")]));
+    world.input(Input::Checkpoint {
+        data: opaque(&json!({})),
+    });
+    world.complete("yes", json!({})).complete("end", json!({}));
+    for keep in [Keep::Checkpoint(1), Keep::Before("yes")] {
+        let fork = world.fork(other_id(), spec(Preset::Standard), keep).unwrap();
+        assert_eq!(
+            fork.shows(),
+            "queued: if completed, yes pending, no skipped branch, end pending",
+            "{keep:?}"
+        );
+    }
+    let from_no = world.fork(other_id(), spec(Preset::Standard), Keep::Before("no"));
+    assert_eq!(
+        from_no.unwrap().shows(),
+        "queued: if completed, yes completed, no pending, end pending"
+    );
+}
+
 // RUN-8.9
 #[test]
 fn a_run_that_was_discarded_is_not_forked() {

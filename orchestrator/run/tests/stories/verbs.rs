@@ -226,6 +226,89 @@ fn a_restore_keeps_what_had_completed_at_the_checkpoint() {
     assert_eq!(world.shows(), "running: a completed, b running, c pending");
 }
 
+/// A condition that is true, both arms, and what comes behind them.
+fn both_arms() -> World {
+    let condition = json!({"key": "if", "type": "condition",
+        "config": {"condition": "true", "true_step": "yes", "false_step": "no"}});
+    World::of(json!([
+        condition,
+        and(call("yes"), json!({"on_success": "end"})),
+        call("no"),
+        call("end")
+    ]))
+}
+
+// RUN-8.4, RUN-8.5
+#[test]
+fn a_restore_leaves_the_arm_skipped_that_was_not_taken() {
+    let mut world = both_arms();
+    let at = "if completed, yes running, no skipped branch, end pending";
+    assert_eq!(world.shows(), format!("running: {at}"));
+    world.input(Input::Checkpoint {
+        data: opaque(&json!({})),
+    });
+    world.input(pause()).complete("yes", json!({}));
+    world.input(rollback(Rollback::Restore(None))).input(resume());
+    assert_eq!(world.shows(), format!("running: {at}"));
+    world.complete("yes", json!({})).complete("end", json!({}));
+    assert_eq!(
+        world.shows(),
+        "completed: if completed, yes completed, no skipped branch, end completed"
+    );
+    // The condition is asked again, and so both arms are open.
+    let mut world = both_arms();
+    world.input(Input::Checkpoint {
+        data: opaque(&json!({})),
+    });
+    world.input(pause()).complete("yes", json!({}));
+    world.input(rollback(Rollback::Reset));
+    assert_eq!(
+        world.shows(),
+        "paused: if pending, yes pending, no pending, end pending"
+    );
+}
+
+// RUN-8.4, RUN-8.5
+#[test]
+fn a_restore_opens_what_a_failure_jumped_over_that_is_taken_back() {
+    let jumps = and(call("a"), json!({"on_failure": "c", "retry": {"max_retries": 0}}));
+    let mut world = World::of(json!([jumps, call("b"), call("c")]));
+    world.fail("a", Failed);
+    assert_eq!(
+        world.shows(),
+        "running: a failed BROKEN, b skipped branch, c running"
+    );
+    world.input(Input::Checkpoint {
+        data: opaque(&json!({})),
+    });
+    world.input(pause()).complete("c", json!({}));
+    world.input(rollback(Rollback::Restore(None))).input(resume());
+    assert_eq!(world.shows(), "running: a running, b pending, c pending");
+}
+
+// RUN-8.4
+#[test]
+fn a_rewind_behind_a_branch_opens_the_other_arm_only_if_it_names_it() {
+    let mut world = both_arms();
+    world.complete("yes", json!({}));
+    world.input(rewind("yes", RewindScope::Later));
+    assert_eq!(
+        world.shows(),
+        "running: if completed, yes running, no skipped branch, end pending"
+    );
+    world.complete("yes", json!({}));
+    world.input(rewind("no", RewindScope::Later));
+    assert_eq!(
+        world.shows(),
+        "running: if completed, yes completed, no running, end pending"
+    );
+    world.input(rewind("if", RewindScope::Later));
+    assert_eq!(
+        world.shows(),
+        "running: if completed, yes running, no skipped branch, end pending"
+    );
+}
+
 // RUN-8.7
 #[test]
 fn a_checkpoint_has_a_limit() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
+use escapement_run::catalogue::{Catalogue, CatalogueAction};
 use escapement_run::ids::RunId;
+use escapement_run::outcome::AttemptOutcome;
 use escapement_run::plan::{
     Call, Condition, Constraints, Expression as CoreExpression, InputType, LlmContext, LlmDecision, Loop,
     OnDependencyFailure as CoreWord, OnFailure as CoreOnFailure, Parallel, Plan as CorePlan, RetrySpec,
@@ -13,15 +15,18 @@ use escapement_run::plan::{
 };
 use escapement_run::spec::{
     ActionProfile, DependencyDefault, EffectClass, FailureDefault, Fallback as CoreFallback, FallbackAction,
-    FallbackKind, InDoubt, Limits as CoreLimits, Policy, ResumePolicy, Risk as CoreRisk, Spec,
+    FallbackKind, InDoubt, Limits as CoreLimits, Planner as CorePlanner, Policy, ResumePolicy,
+    Risk as CoreRisk, Spec,
 };
 use escapement_run::{Commit, Run};
 
 use super::{NoBlobs, values};
+use crate::plans::{HARMLESS, INSTEAD};
 use crate::reference::plan::{
-    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Risk, Step,
+    Action, Doubt, Expression, Fallback, Kind, Limits, OnDependencyFailure, OnFailure, Plan, Planner, Risk,
+    Step,
 };
-use crate::reference::words::{Responder, Value};
+use crate::reference::words::{Outcome, Responder, Value};
 
 pub(super) fn run(plan: &Plan, limits: &Limits, now: i64) -> (Run, Commit) {
     let core = CorePlan {
@@ -188,7 +193,7 @@ fn profiles(plan: &Plan, limits: &Limits) -> Vec<ActionProfile> {
         seen: true,
         ..ActionProfile::default()
     };
-    let mut all = BTreeMap::from([(MODEL.to_owned(), model.clone())]);
+    let mut all = BTreeMap::from([(MODEL.to_owned(), model)]);
     let of_steps = plan.steps.iter().filter_map(|step| match step.kind {
         Kind::Call(action) | Kind::Parallel { action, .. } | Kind::Loop { action, .. } => Some(action),
         Kind::Decision(_) | Kind::Question { .. } | Kind::Condition { .. } | Kind::Child => None,
@@ -198,26 +203,32 @@ fn profiles(plan: &Plan, limits: &Limits) -> Vec<ActionProfile> {
         Some(Fallback::Output) | None => None,
     };
     for action in of_steps.chain(of_fallback) {
-        let effect = if action.has_effect {
-            EffectClass::SideEffect
-        } else {
-            EffectClass::Pure
-        };
-        let risk = match action.risk {
-            Risk::Safe => CoreRisk::Safe,
-            Risk::Unusual => CoreRisk::Unusual,
-            Risk::Destructive => CoreRisk::Destructive,
-        };
-        let profile = ActionProfile {
-            action: name_of(action),
-            effect: effect.into(),
-            risk: risk.into(),
-            idempotent: action.has_effect && action.repeatable,
-            ..model.clone()
-        };
+        let profile = profile(action);
         all.insert(profile.action.clone(), profile);
     }
     all.into_values().collect()
+}
+
+fn profile(action: Action) -> ActionProfile {
+    let effect = if action.has_effect {
+        EffectClass::SideEffect
+    } else {
+        EffectClass::Pure
+    };
+    let risk = match action.risk {
+        Risk::Safe => CoreRisk::Safe,
+        Risk::Unusual => CoreRisk::Unusual,
+        Risk::Destructive => CoreRisk::Destructive,
+    };
+    ActionProfile {
+        action: name_of(action),
+        effect: effect.into(),
+        risk: risk.into(),
+        idempotent: action.has_effect && action.repeatable,
+        attempt_ms: 0,
+        seen: true,
+        ..ActionProfile::default()
+    }
 }
 
 const MODEL: &str = "llm.chat";
@@ -234,9 +245,69 @@ fn spec(limits: &Limits) -> Spec {
         safety_action: if limits.checks { "safety.judge" } else { "" }.to_owned(),
         preset: "standard".to_owned(),
         fallback: limits.fallback.map(fallback),
+        goal: match &limits.planner {
+            Some(planner) if planner.is_goal => "Weigh the bears".to_owned(),
+            Some(_) | None => String::new(),
+        },
+        planner: limits
+            .planner
+            .as_ref()
+            .map(|planner| Box::new(planner_of(planner))),
         ..Spec::default()
     }
 }
+
+fn planner_of(planner: &Planner) -> CorePlanner {
+    CorePlanner {
+        action: PLANNER.to_owned(),
+        model: String::new(),
+        parameters: Opaque::default(),
+        catalogue: Vec::new(),
+        instructions: String::new(),
+        limit_ms: planner.limit_ms,
+    }
+}
+
+/// What plans may call: the actions of the planner's plans.
+pub(super) fn catalogue() -> Catalogue {
+    let mut actions: Vec<CatalogueAction> = PLANNED
+        .map(|action| CatalogueAction {
+            profile: profile(action),
+            ..CatalogueAction::default()
+        })
+        .into();
+    actions.sort_by(|one, other| one.profile.action.cmp(&other.profile.action));
+    Catalogue {
+        actions,
+        n_left_out: 0,
+    }
+}
+
+/// What a planner says that comes to this: the plan of this number, or no plan.
+pub(super) fn planned(outcome: &Outcome, said: AttemptOutcome) -> AttemptOutcome {
+    let text = match outcome {
+        Outcome::Completed(Value::Number(number)) => {
+            let at = usize::try_from(*number).expect("a plan has a number");
+            let name = name_of(PLANNED[at]);
+            format!(
+                r#"{{"schema": "escapement.plan/1", "name": "Small", "steps": [
+                    {{"key": "s0", "type": "tool_call", "config": {{"tool_name": "{name}"}}}}]}}"#
+            )
+        }
+        Outcome::Completed(_) => "no plan".to_owned(),
+        _ => return said,
+    };
+    let object = StructBuilder::new().text("content", &text).build();
+    AttemptOutcome {
+        output: Some(escapement_run::outcome::value_of_object(&object)),
+        pause: false,
+        ..said
+    }
+}
+
+/// The actions of the plans of planners, by the numbers of the plans.
+const PLANNED: [Action; 2] = [INSTEAD, HARMLESS];
+const PLANNER: &str = "planner.make";
 
 fn fallback(fallback: Fallback) -> CoreFallback {
     let kind = match fallback {
@@ -272,7 +343,10 @@ fn core_limits(limits: &Limits) -> CoreLimits {
         batch_size: 5,
         max_iterations: 5,
         max_turns: 5,
-        max_generations: 5,
+        max_generations: limits
+            .planner
+            .as_ref()
+            .map_or(5, |planner| planner.max_generations),
         max_substitutions: 3,
         degraded_timeout_factor: 1.0,
     }

@@ -37,7 +37,7 @@ pub(super) fn unit_of(request: &InputRequest) -> Option<UnitId> {
 fn shown(shown: ShownState) -> Shown {
     match shown {
         ShownState::Queued => Shown::Queued,
-        ShownState::Planning => unreachable!("no explored run makes its plan"),
+        ShownState::Planning => Shown::Planning,
         ShownState::Running => Shown::Running,
         // No plan of the exploration has to produce an artifact.
         ShownState::Verifying => unreachable!("nothing is to be verified"),

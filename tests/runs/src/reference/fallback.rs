@@ -2,7 +2,7 @@
 
 use super::misreading::Misreading;
 use super::plan::{Action, Fallback, Kind, Plan, Step as Spec};
-use super::run::{Run, Step, UnitState};
+use super::run::Run;
 use super::words::{Code, End, RequestKind, UnitId, Value};
 
 impl Run {
@@ -49,28 +49,12 @@ impl Run {
 
     /// RUN-12.1, RUN-12.6: one more revision, of one step, in a later epoch, with what the one before came to.
     fn call_fallback(&mut self, action: Action, code: Code) {
-        for step in 0..self.steps.len() {
-            self.cancel_children(step);
-            self.close_requests(step);
-            if let (Kind::Call(action), [unit]) = (&self.plan.steps[step].kind, &self.steps[step].units[..])
-                && let UnitState::Completed(output) = &unit.state
-            {
-                self.results.push((*action, output.clone()));
-            }
-        }
-        let epoch = self.steps.iter().map(|step| step.epoch + 1).max().unwrap_or(0);
-        self.plan = Plan {
+        self.first_failure = Some(code);
+        self.planning.made = None;
+        self.begin_revision(Plan {
             parallel: false,
             steps: vec![Spec::new(Kind::Call(action))],
-        };
-        self.steps = vec![Step::pending(epoch)];
-        self.first_failure = Some(code);
-        self.failing = None;
-        self.is_checkpoint_old = true;
-        if !self.reads(Misreading::FallbackKeepsTheClock) {
-            self.revision_began_ms = self.active_ms;
-        }
-        self.progress();
+        });
         // RUN-6.1, RUN-12.2: nobody has approved this plan.
         if self.limits.autonomy == 1 {
             self.is_approved = false;
@@ -83,13 +67,14 @@ impl Run {
         let Kind::Call(action) = self.plan.steps[id.0].kind else {
             return false;
         };
-        let known = self.results.iter().find(|(of, _)| *of == action);
-        let Some((_, output)) = known.cloned() else {
+        let Some(known) = self.results.iter().position(|(of, _)| *of == action) else {
             return false;
         };
-        if self.unit(id).n_attempts > 0 || self.reads(Misreading::FallbackCallsAgain) {
+        let was_set_back = self.steps[id.0].epoch > self.first_epoch;
+        if self.unit(id).n_attempts > 0 || was_set_back || self.reads(Misreading::FallbackCallsAgain) {
             return false;
         }
+        let (_, output) = self.results.remove(known);
         self.complete_unit(id, output);
         true
     }

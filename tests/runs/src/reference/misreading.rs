@@ -47,6 +47,14 @@ pub enum Misreading {
     DispatchIsProgress,
     /// RUN-8.4: a rewind repeats completed effects.
     RewindRepeatsEffects,
+    /// RUN-8.4, RUN-8.5: the arm that was not taken is set back although the condition is not.
+    OtherArmComesBack,
+    /// RUN-11.2: a generation whose attempt nobody knows of is over.
+    LostGenerationsAreOver,
+    /// RUN-11.6: a plan calls an action that failed for good.
+    DisabledActionsArePlanned,
+    /// RUN-11.8: no other plan follows one that failed.
+    FailedPlansAreFinal,
     /// RUN-7.6: the fallback has what the revision before it left of its limit.
     FallbackKeepsTheClock,
     /// RUN-11.11: a run whose fallback completes has completed.
@@ -61,7 +69,7 @@ pub enum Misreading {
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 27] = [
+    pub const ALL: [Misreading; 31] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
@@ -84,6 +92,10 @@ impl Misreading {
         Misreading::WaitingIsActive,
         Misreading::DispatchIsProgress,
         Misreading::RewindRepeatsEffects,
+        Misreading::OtherArmComesBack,
+        Misreading::LostGenerationsAreOver,
+        Misreading::DisabledActionsArePlanned,
+        Misreading::FailedPlansAreFinal,
         Misreading::FallbackKeepsTheClock,
         Misreading::FallbackCompletes,
         Misreading::FallbackIsTheCause,

@@ -30,7 +30,11 @@ impl Run {
         if step >= self.steps.len() || !self.is_admitted {
             return Err("");
         }
+        if self.planning.is_wanted {
+            return Err("NOT_PAUSED");
+        }
         let set = self.set_back_by(step, scope);
+        let set = self.without_passed(set, Some(step));
         if !repeats && self.would_repeat(&set) && !self.reads(Misreading::RewindRepeatsEffects) {
             return Err("EFFECTS_WOULD_REPEAT");
         }
@@ -79,17 +83,43 @@ impl Run {
         set
     }
 
+    /// RUN-8.4: what a branch went past stays skipped as long as the step with the branch stays as it is; one that went past the
+    /// named step holds nothing back.
+    fn without_passed(&self, mut set: Vec<usize>, named: Option<usize>) -> Vec<usize> {
+        if self.reads(Misreading::OtherArmComesBack) {
+            return set;
+        }
+        let overruled = named.and_then(|named| self.steps[named].passed_by);
+        loop {
+            let stays = |step: &usize| {
+                let it = &self.steps[*step];
+                let is_passed = it.state == StepState::Skipped && it.reason == Some(Reason::Branch);
+                let by = it
+                    .passed_by
+                    .filter(|by| Some(*by) != overruled && !set.contains(by));
+                is_passed && by.is_some()
+            };
+            let Some(at) = set.iter().position(stays) else {
+                return set;
+            };
+            set.remove(at);
+        }
+    }
+
     fn set_back(&mut self, set: &[usize]) {
         for step in set {
             if self.steps[*step].state == StepState::Pending {
                 continue;
             }
+            let passed_by = self.steps[*step].passed_by.filter(|by| !set.contains(by));
             self.cancel_children(*step);
             self.close_requests(*step);
             let keeps = self.reads(Misreading::ApprovalSurvivesRewind) && self.was_approved(*step);
             let epoch = self.steps[*step].epoch + 1;
-            self.steps[*step] = Step::pending(epoch);
-            self.steps[*step].pauses = false;
+            self.steps[*step] = Step {
+                passed_by,
+                ..Step::pending(epoch)
+            };
             if keeps {
                 self.limits.autonomy = 4;
             }
@@ -113,7 +143,7 @@ impl Run {
 
     fn stands_still(&self) -> Result<(), Refusal> {
         match self.shown() {
-            Shown::Paused | Shown::Waiting => Ok(()),
+            Shown::Paused | Shown::Waiting if !self.planning.is_wanted => Ok(()),
             _ => Err("NOT_PAUSED"),
         }
     }
@@ -129,6 +159,7 @@ impl Run {
         }
         let all = 0..self.steps.len();
         let set: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
+        let set = self.without_passed(set, None);
         if !repeats && self.would_repeat(&set) {
             return Err("EFFECTS_WOULD_REPEAT"); // RUN-8.5
         }
@@ -175,6 +206,17 @@ impl Run {
             if self.restarts == 10 {
                 return self.end_with(End::Failed("CRASH_LOOP"));
             }
+        }
+        match self.planning.open {
+            Some(open) if !open.knows_actions => {
+                self.commands
+                    .push(Command::ListActions(self.planning.n_generations));
+            }
+            Some(open) if open.is_asked => {
+                let asked = Command::AskPlanner(self.planning.n_generations, open.n_attempts);
+                self.commands.push(asked);
+            }
+            Some(_) | None => {}
         }
         // RUN-9.4: what a step does not wait for any more does not live.
         for step in 0..self.steps.len() {

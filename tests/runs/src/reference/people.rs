@@ -85,6 +85,8 @@ impl Run {
             (PlanApproval | Gate | HandlerApproval, Answer::Approve) if may_approve => Ok(()),
             (Gate, Answer::ApproveEdited) if may_approve && limits.quorum == 1 => Ok(()),
             (PlanApproval | Gate | HandlerApproval | Extension, Answer::Deny) => Ok(()),
+            (PlanApproval, Answer::Revise) if self.has_generation_left() => Ok(()),
+            (PlanApproval, Answer::Revise) => Err("ANSWER_INVALID"),
             (Extension, Answer::Extend) if may_decide => Ok(()),
             (Effect, Answer::Happened(_) | Answer::DidNot | Answer::Fail) if may_decide => Ok(()),
             (Effect, Answer::Fail) => Ok(()),
@@ -108,7 +110,11 @@ impl Run {
         };
         let Some(id) = request.unit else {
             return match answer {
-                Some(Answer::Approve) => self.is_approved = true,
+                Some(Answer::Approve) => {
+                    self.is_approved = true;
+                    self.planning.approved.extend(self.planning.made);
+                }
+                Some(Answer::Revise) => self.sent_back(),
                 _ => self.end_with(End::Cancelled("plan_rejected")), // RUN-6.1
             };
         };

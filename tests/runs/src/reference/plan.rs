@@ -176,6 +176,19 @@ pub enum Fallback {
     Call(Action),
 }
 
+/// Who makes plans, and which it may come up with.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    /// True if a run begins without a plan.
+    pub is_goal: bool,
+    /// Milliseconds of a generation.
+    pub limit_ms: u64,
+    /// How many there may be.
+    pub max_generations: u32,
+    /// Its plans, by their numbers: calls alone.
+    pub plans: Vec<Plan>,
+}
+
 /// All that is resolved when a run is made.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -231,7 +244,9 @@ pub struct Limits {
     pub approvers: Vec<u8>,
     /// True if a restart cancels the run.
     pub discards: bool,
-    /// What is left once the plan failed. No planner makes another one.
+    /// Who makes another plan if there is none, or one failed.
+    pub planner: Option<Planner>,
+    /// What is left once no further plan can be made.
     pub fallback: Option<Fallback>,
 }
 

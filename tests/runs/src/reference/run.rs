@@ -2,6 +2,7 @@
 
 use super::misreading::Misreading;
 use super::plan::{Action, Kind, Limits, Plan};
+use super::planning::Planning;
 use super::words::{
     AttemptId, Code, Command, End, Input, Limit, Outcome, Reason, RequestKind, Responder, Shown, StepState,
     UnitId, Value,
@@ -38,6 +39,12 @@ pub struct Run {
     pub checkpoint: Option<Vec<bool>>,
     /// True if they are those of an earlier revision.
     pub is_checkpoint_old: bool,
+    /// Who makes plans, and where that stands.
+    pub planning: Planning,
+    /// How many plans took the place of another one.
+    pub n_revisions: u32,
+    /// The epoch in which the steps of this plan began.
+    pub first_epoch: u32,
     /// Why the fallback is called, once it is.
     pub first_failure: Option<Code>,
     /// Actions an attempt of which failed a unit for good.
@@ -74,6 +81,8 @@ pub struct Step {
     pub state: StepState,
     /// Why it did not run.
     pub reason: Option<Reason>,
+    /// The step whose branch went past it.
+    pub passed_by: Option<usize>,
     /// Why it failed.
     pub code: Option<Code>,
     /// How often it was set back.
@@ -181,7 +190,15 @@ impl Run {
         let works =
             |step: &super::plan::Step| !matches!(step.kind, Kind::Condition { .. } | Kind::Question { .. });
         let is_approved = limits.autonomy != 1 || !plan.steps.iter().any(works);
+        let is_wanted = limits.planner.as_ref().is_some_and(|planner| planner.is_goal);
+        let planning = Planning {
+            is_wanted,
+            ..Planning::default()
+        };
         Self {
+            planning,
+            n_revisions: 0,
+            first_epoch: 0,
             steps: plan.steps.iter().map(|_| Step::pending(0)).collect(),
             is_approved,
             plan,
@@ -236,6 +253,8 @@ impl Run {
                 Input::Tick
                 | Input::Recovered
                 | Input::Settled(..)
+                | Input::Listed(_)
+                | Input::Planned(..)
                 | Input::ChildEnded(..)
                 | Input::Evaluated { .. } => Ok(()),
                 _ => Err("RUN_ENDED"),
@@ -246,6 +265,14 @@ impl Run {
             Input::Admit => self.admit(),
             Input::Settled(attempt, outcome) => {
                 self.settle(*attempt, outcome);
+                Ok(())
+            }
+            Input::Listed(generation) => {
+                self.listed(*generation);
+                Ok(())
+            }
+            Input::Planned(generation, attempt, outcome) => {
+                self.planner_settled(*generation, *attempt, outcome);
                 Ok(())
             }
             Input::ChildEnded(attempt, output) => {
@@ -297,7 +324,11 @@ impl Run {
             if !self.is_admitted || !self.is_approved {
                 break;
             }
-            if !self.turn() && !self.end_if_done() {
+            let goes_on = match self.planning.is_wanted {
+                true => self.plan_ahead(),
+                false => self.turn() || self.end_if_done(),
+            };
+            if !goes_on {
                 break;
             }
         }
@@ -325,6 +356,8 @@ impl Run {
             Shown::Paused
         } else if self.wants_pause {
             Shown::Pausing
+        } else if self.planning.is_wanted {
+            Shown::Planning
         } else if is_asked && !self.has_in_flight() && !self.backs_off() {
             Shown::Waiting
         } else {
@@ -356,7 +389,7 @@ impl Run {
     /// RUN-2.2: attempts, evaluations and child runs.
     #[must_use]
     pub fn has_in_flight(&self) -> bool {
-        self.steps.iter().any(Step::has_in_flight)
+        self.plans() || self.steps.iter().any(Step::has_in_flight)
     }
 
     pub(super) fn backs_off(&self) -> bool {
@@ -395,24 +428,16 @@ impl Run {
 
     /// RUN-10.3.
     pub(super) fn end_with(&mut self, end: End) {
-        for step in 0..self.steps.len() {
-            self.cancel_children(step);
-            let step = &mut self.steps[step];
-            if matches!(step.state, StepState::Pending | StepState::Running) {
-                step.state = StepState::Skipped;
-                step.reason = Some(Reason::RunEnded);
-            }
-        }
-        for request in &mut self.requests {
-            if request.state == RequestState::Open {
-                request.state = RequestState::Closed;
-            }
-        }
+        self.close_all();
         self.end = Some(end);
     }
 
     /// RUN-7.6.
     pub(super) fn time_out(&mut self, limit: Limit) {
+        // RUN-11.8
+        if limit == Limit::Revision && self.has_generation_left() {
+            return self.replan(Some("REVISION_TIMEOUT"));
+        }
         self.end_with(End::Timeout(limit));
     }
 }
@@ -424,6 +449,7 @@ impl Step {
         Self {
             state: StepState::Pending,
             reason: None,
+            passed_by: None,
             code: None,
             epoch,
             output: None,

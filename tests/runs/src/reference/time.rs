@@ -10,6 +10,7 @@ use super::words::{Limit, Shown, StepState};
 enum Due {
     Unit,
     Request(usize),
+    Generation,
     Limit(Limit),
 }
 
@@ -27,6 +28,7 @@ impl Run {
             match due {
                 Due::Unit => {}
                 Due::Request(number) => self.expire(number),
+                Due::Generation => self.generation_is_over(),
                 Due::Limit(limit) => self.time_out(limit),
             }
             self.go_on();
@@ -45,7 +47,7 @@ impl Run {
     #[must_use]
     pub fn is_active(&self) -> bool {
         let waits = self.shown() == Shown::Waiting && self.reads(Misreading::WaitingIsActive);
-        matches!(self.shown(), Shown::Running | Shown::Pausing) || waits
+        matches!(self.shown(), Shown::Planning | Shown::Running | Shown::Pausing) || waits
     }
 
     fn next(&self) -> Option<(u64, Due)> {
@@ -71,6 +73,9 @@ impl Run {
                 all.push((request.until, Due::Request(number)));
             }
         }
+        if let Some(left_ms) = self.generation_left_ms().filter(|_| self.is_active()) {
+            all.push((self.now + left_ms, Due::Generation));
+        }
         for (left_ms, limit) in self.limits_left() {
             all.push((self.now + left_ms, Due::Limit(limit)));
         }
@@ -84,7 +89,7 @@ impl Run {
         let mut left = vec![(lifetime_at.saturating_sub(self.now), Limit::Lifetime)];
         if self.is_active() {
             left.push((limits.run_ms.saturating_sub(self.active_ms), Limit::Run));
-            if let Some(revision_ms) = limits.revision_ms {
+            if let Some(revision_ms) = self.revision_ms() {
                 left.push((
                     (self.revision_began_ms + revision_ms).saturating_sub(self.active_ms),
                     Limit::Revision,
@@ -101,6 +106,11 @@ impl Run {
             left.push(((since + limits.pause_ms).saturating_sub(self.now), Limit::Pause));
         }
         left
+    }
+
+    /// Its time does not pass while another plan is made.
+    fn revision_ms(&self) -> Option<u64> {
+        self.limits.revision_ms.filter(|_| !self.planning.is_wanted)
     }
 
     /// RUN-7.3.
@@ -150,7 +160,7 @@ impl Run {
             (lifetime_at.saturating_sub(self.now), Limit::Lifetime),
             (limits.run_ms.saturating_sub(self.active_ms), Limit::Run),
         ];
-        if let Some(revision_ms) = limits.revision_ms {
+        if let Some(revision_ms) = self.revision_ms() {
             left.push((
                 (self.revision_began_ms + revision_ms).saturating_sub(self.active_ms),
                 Limit::Revision,

@@ -326,19 +326,20 @@ impl Run {
         }
         let keeps_other = self.reads(Misreading::OtherArmStays);
         if let Some(other) = other.filter(|other| Some(*other) != taken && !keeps_other) {
-            self.go_past(other);
+            self.go_past(step, other);
         }
     }
 
     fn jump(&mut self, step: usize, target: usize) {
         for between in step + 1..target {
-            self.go_past(between);
+            self.go_past(step, between);
         }
     }
 
-    fn go_past(&mut self, step: usize) {
+    fn go_past(&mut self, branch: usize, step: usize) {
         if self.steps[step].state == StepState::Pending {
             self.skip(step, Reason::Branch);
+            self.steps[step].passed_by = Some(branch);
         }
     }
 
@@ -429,6 +430,6 @@ impl Run {
 
     fn end_failed(&mut self) -> bool {
         let code = self.failing.map_or("", |failing| failing.code);
-        self.fall_back(code)
+        self.revision_failed(code)
     }
 }

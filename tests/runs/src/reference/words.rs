@@ -36,6 +36,8 @@ impl Value {
 pub enum Shown {
     /// Not admitted yet.
     Queued,
+    /// A plan is being made.
+    Planning,
     /// A person must say something.
     Waiting,
     /// Something happens.
@@ -202,6 +204,8 @@ pub enum Answer {
     ApproveEdited,
     /// No.
     Deny,
+    /// To a plan: another one.
+    Revise,
     /// To a question about retries.
     Extend,
     /// To a question about an effect.
@@ -252,6 +256,10 @@ pub enum Input {
     Tick,
     /// An execution ended.
     Settled(AttemptId, Outcome),
+    /// What a plan of this generation may call is known.
+    Listed(u32),
+    /// An attempt of a generation ended: generation and attempt from 1. A plan is the number of one of the planner's.
+    Planned(u32, u32, Outcome),
     /// A child run ended.
     ChildEnded(AttemptId, Option<Value>),
     /// What an expression of a step came to.
@@ -306,6 +314,10 @@ pub enum Command {
     CancelChild(UnitId, u32),
     /// An expression of a step.
     Evaluate(usize),
+    /// What a plan of this generation may call.
+    ListActions(u32),
+    /// A question to the planner, by generation and attempt.
+    AskPlanner(u32, u32),
     /// A question to a person.
     Ask(RequestKind, Option<UnitId>),
 }
