@@ -382,7 +382,7 @@ pub struct ActionProfile {
     /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
     #[prost(string, tag = "10")]
     pub input_schema: String,
-    /// JSON Schema of its output, as JSON text that a worker sent. It is not checked, and may be empty.
+    /// JSON Schema of its output, as JSON text of the operator, else unchecked of a worker; may be empty.
     #[prost(string, tag = "11")]
     pub output_schema: String,
     /// The skill whose health its attempts count for; the action itself if it is empty.
