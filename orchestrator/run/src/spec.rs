@@ -5,6 +5,7 @@ mod author;
 mod planning;
 
 use crate::budget::Budget;
+use crate::journal::Doubt;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -104,6 +105,10 @@ pub struct Spec {
     /// Who started it; absent if nobody proved anything and nothing was held against its actions.
     #[prost(message, optional, boxed, tag = "32")]
     pub author: Option<Box<Author>>,
+    // RUN-12.14
+    /// Effects that are in doubt in the run that waits for this one. Kept with the first plan once the run is made.
+    #[prost(message, repeated, tag = "33")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// What the plans of a run must keep to.
