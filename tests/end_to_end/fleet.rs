@@ -2,13 +2,13 @@
 
 use crate::plans::{RequestWords, plan, request, step};
 use crate::world::{LIMIT, World};
-use escapement_tests::ScriptedWorker;
-use escapement_tests::wait_for;
+use escapement_tests::{ChildProcess, PrivateDirectory, ScriptedWorker, checkout, tool, wait_for};
 use escapement_wire::v1::action_traits::{Effect, Risk};
 use escapement_wire::v1::worker::State;
 use escapement_wire::v1::{Action, ActionTraits, ListActionsRequest, ListWorkersRequest, Worker};
 use escapement_wire::worker::v1::ActionSpec;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::process::Command;
 
 async fn workers(world: &World) -> Vec<Worker> {
     world
@@ -133,4 +133,57 @@ async fn a_stock_worker_shows_its_actions_with_their_schemas() {
     worker.stop().await.unwrap();
     let gone = async || workers(&world).await.is_empty().then_some(());
     wait_for("the worker to be gone", LIMIT, gone).await.unwrap();
+}
+
+/// A worker with one handler of its own, as the page of the worker in Python says.
+const GREETER: &str = r#"
+import sys
+from escapement_worker import Worker, log_to_stderr
+
+def greet(payload, attempt):
+    """Greets somebody."""
+    return {"text": f"Hello, {payload['name']}!"}
+
+greet.traits = {"effect": "world", "risk": "safe", "idempotent": True, "output_schema": '{"type": "object"}',
+                "produces": ["text"], "alternatives": ["echo"]}
+greet.input_schema = {"type": "object", "required": ["name"]}
+
+log_to_stderr()
+sys.exit(Worker(sys.argv[1], {"greet": greet}).run() or 0)
+"#;
+
+#[tokio::test]
+async fn a_worker_in_python_says_what_its_actions_are_like_and_what_they_take() {
+    let Some(python) = tool("python/bin/python", "`cargo verify` installs it") else {
+        return;
+    };
+    let world = World::start().await;
+    let directory = PrivateDirectory::new("python").unwrap();
+    let mut command = Command::new(python);
+    command
+        .args(["-c", GREETER, &world.orchestrator.url()])
+        .env("PYTHONPATH", checkout::root().join("worker/python"))
+        .env("XDG_CACHE_HOME", directory.path())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("ESCAPEMENT_PROTO_DIR");
+    let worker = ChildProcess::start("python", &mut command, &directory.join("stderr")).unwrap();
+    let offered = async || {
+        let mut actions = actions(&world).await.into_iter();
+        actions.find(|action| action.name == "greet")
+    };
+    let Ok(greet) = wait_for("the action", LIMIT, offered).await else {
+        panic!("{}", worker.stderr());
+    };
+    assert_eq!(greet.description, "Greets somebody.");
+    let schema: Value = serde_json::from_str(&greet.input_schema).unwrap();
+    assert_eq!(schema, json!({"type": "object", "required": ["name"]}));
+    let traits = ActionTraits {
+        effect: Effect::World.into(),
+        risk: Risk::Safe.into(),
+        idempotent: true,
+        output_schema: r#"{"type": "object"}"#.to_owned(),
+        produces: vec!["text".to_owned()],
+        alternatives: vec!["echo".to_owned()],
+    };
+    assert_eq!(greet.traits, Some(traits));
 }

@@ -37,6 +37,7 @@ mod models;
 mod nesting;
 mod never;
 mod order_of_endings;
+mod produced;
 mod queues;
 mod records;
 mod refusals;

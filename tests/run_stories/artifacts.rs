@@ -7,6 +7,7 @@ use crate::world::World;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::artifact_service_client::ArtifactServiceClient;
 use escapement_wire::runs::v1::upload_request::Part;
+use escapement_wire::v1::GetExecutionRequest;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -77,6 +78,15 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
             (&one["input"], &one["tool_name"]),
             (&call["payload"], &call["action"])
         );
+        let execution_id = text(&one["execution_id"]);
+        let request = GetExecutionRequest { execution_id };
+        let answer = world.contract().plans().get_execution(request).await.unwrap();
+        let certificate = answer.into_inner().execution.unwrap().certificate.unwrap();
+        assert_eq!(one["contract_digest"], certificate.content_digest);
+        assert_eq!(
+            (&one["worker_id"], &one["late_outcome"]),
+            (&json!("script"), &json!(""))
+        );
     }
     let (right, wrong) = (&of("right")[0], &of("wrong")[0]);
     assert_eq!(
@@ -113,7 +123,11 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
         (&made["name"], &made["step_key"]),
         (&json!("cat.png"), &json!("paint"))
     );
-    assert_eq!(of("never")[0]["status"], "skipped");
+    let never = &of("never")[0];
+    assert_eq!(
+        (&never["status"], &never["worker_id"], &never["contract_digest"]),
+        (&json!("skipped"), &json!(""), &json!(""))
+    );
     let named = |id: &str| json!({"run_id": run_id, "artifact_id": id});
     let listed = world
         .call("ArtifactService/ListArtifacts", json!({"run_id": run_id}))
@@ -133,6 +147,86 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
         (&data["artifact_id"], &data["type"], &data["size_bytes"]),
         (&made["artifact_id"], &json!("image"), &json!(10.0))
     );
+    world.close().await;
+    drop(worker);
+}
+
+#[tokio::test]
+async fn s68_outputs_are_held_against_what_an_operator_says_that_they_are() {
+    let (world, worker) = world().await;
+    let said = |action: &str, kind: &str| {
+        let schema = json!({"type": "object", "properties": {"n": {"type": kind}}}).to_string();
+        json!({"action": action, "effect": "pure", "risk": "safe", "output_schema": schema})
+    };
+    world.profile(said("script.pure", "number")).await;
+    // What the operator says goes before what the worker says, which is a number, too.
+    world.profile(said("script.typed", "string")).await;
+    let skips = json!({"on_failure": "skip"});
+    let steps = json!([
+        call("right", "script.pure", json!({"answer": {"n": 1}})),
+        with(
+            call("wrong", "script.pure", json!({"answer": {"n": "one"}})),
+            skips
+        ),
+        call("text", "script.typed", json!({"answer": {"n": "one"}})),
+    ]);
+    let run_id = world.run(steps).await;
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    let request = json!({"run_id": run_id});
+    let evidence = world.call("RunService/ListEvidence", request).await;
+    let told = |one: &Value| (text(&one["step_id"]), text(&one["schema_validation"]));
+    let told: Vec<_> = evidence["evidence"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(told)
+        .collect();
+    let expected = [("right", "pass"), ("wrong", "fail"), ("text", "pass")];
+    assert_eq!(
+        told,
+        expected.map(|(step, word)| (step.to_owned(), word.to_owned()))
+    );
+    let wrong = &world.step(&run_id, "wrong").await["error"]["code"];
+    assert_eq!(*wrong, "OUTPUT_INVALID");
+    world.close().await;
+    drop(worker);
+}
+
+#[tokio::test]
+async fn s68_evidence_says_how_an_attempt_ended_that_its_run_went_on_without() {
+    let (world, worker) = world().await;
+    let each = json!([{"gate": "late", "answer": {"n": 1}}, {"gate": "then", "answer": {"n": 2}}]);
+    let run_id = world
+        .run(json!([call("a", "script.pure", json!({ "each": each }))]))
+        .await;
+    world.called_times(&run_id, "a", 1).await;
+    let rewind = json!({"run_id": run_id, "step_key": "a"});
+    world.call("RunService/RewindRun", rewind).await;
+    world.called_times(&run_id, "a", 2).await;
+    let evidence = async || {
+        let request = json!({"run_id": run_id});
+        let listed = world.call("RunService/ListEvidence", request).await;
+        let told = |one: &Value| {
+            (
+                text(&one["status"]),
+                text(&one["late_outcome"]),
+                one["epoch"].clone(),
+            )
+        };
+        let all = listed["evidence"].as_array().unwrap().iter();
+        all.map(told).collect::<Vec<_>>()
+    };
+    let first = |late: &str| ("fenced".to_owned(), late.to_owned(), json!(0));
+    let second = |status: &str| (status.to_owned(), String::new(), json!(1));
+    assert_eq!(evidence().await, [first(""), second("submitted")]);
+    world.shared.open("late");
+    let told = async || (evidence().await == [first("completed"), second("submitted")]).then_some(());
+    escapement_tests::wait_for("the late outcome", crate::world::LIMIT, told)
+        .await
+        .unwrap();
+    world.shared.open("then");
+    assert_eq!(world.ended(&run_id).await["output"], json!({"n": 2.0}));
+    assert_eq!(evidence().await, [first("completed"), second("completed")]);
     world.close().await;
     drop(worker);
 }

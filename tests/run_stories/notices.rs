@@ -156,6 +156,11 @@ async fn s38_steps_retries_and_failures_are_told() {
     assert_eq!(texts[0], format!("計画: Story\n1. {described}\n2. Fails"));
     assert_eq!(texts[2], format!("再試行 1/3: {described}"));
     assert_eq!(texts[5], "計画のステップ 2/2: Fails → 失敗 (NEVER_OFF: not here)");
+    let answer = texts.last().unwrap();
+    assert!(
+        answer.ends_with("\n2 件のステップのうち 1 件が失敗しました"),
+        "{answer}"
+    );
     world.close().await;
 }
 

@@ -1,6 +1,6 @@
 //! Kills of the real process: nothing that completed is done again, and what was under way goes on or is asked about.
 
-use crate::children::saved;
+use crate::children::{child_of, saved};
 use crate::commands::{ran, succeeds};
 use crate::plan_words::{call, document, question, text, unattended, with};
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
@@ -203,6 +203,60 @@ async fn s10_what_is_idempotent_is_repeated_with_its_key_and_an_effect_in_doubt_
     for run_id in [&asked, &failed] {
         assert_eq!(world.calls_of(run_id).len(), 1, "nothing is repeated in silence");
     }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s10_an_effect_in_doubt_of_a_child_is_in_doubt_in_the_next_child_and_in_a_fork() {
+    let mut world = World::start().await;
+    let acts = json!([call(
+        "act",
+        "script.effect",
+        json!({ "gate": "act", "answer": { "done": true } })
+    )]);
+    let plan_id = saved(&world, acts).await;
+    let sub = json!({ "key": "sub", "type": "sub_plan", "config": { "plan_id": plan_id } });
+    let steps = json!([retries(sub, json!({ "max_retries": 1, "backoff_ms": 1 }))]);
+    let failing = json!({ "document": document(steps.clone()), "policy": { "ambiguity": "fail" } });
+    let failed = world.create(failing).await;
+    let left = world.run(steps).await;
+    for run_id in [&failed, &left] {
+        let child = text(&child_of(&world, run_id).await["run_id"]);
+        world.called_times(&child, "act", 1).await;
+    }
+    world
+        .call("RunService/CancelRun", json!({ "run_id": left }))
+        .await;
+    world.kill();
+    world.worker_goes();
+    world.shared.open("act");
+    world.starts().await;
+    world.worker_comes().await;
+    assert_eq!(world.ended(&failed).await["error"]["code"], "CHILD_FAILED");
+    let children = world.all_runs(json!({ "parent_run_id": failed })).await;
+    let codes: Vec<&Value> = children.iter().map(|child| &child["error"]["code"]).collect();
+    assert_eq!(
+        codes,
+        ["AMBIGUOUS_EFFECT", "AMBIGUOUS_EFFECT"],
+        "it was tried again"
+    );
+
+    let fork = async |request| text(&world.call("RunService/ForkRun", request).await["run"]["run_id"]);
+    let forked = fork(json!({ "run_id": left })).await;
+    let child = text(&child_of(&world, &forked).await["run_id"]);
+    let request = world.open_request(&child).await;
+    assert_eq!(request["kind"], "ambiguous_effect");
+    let happened = json!({ "effect": { "happened": { "output": { "done": "it did" } } } });
+    world.respond(&request, happened).await.unwrap();
+    assert_eq!(world.ended(&forked).await["output"], json!({ "done": "it did" }));
+    let acted = |world: &World| {
+        let calls = world.calls().into_iter();
+        calls.filter(|call| call["action"] == "script.effect").count()
+    };
+    assert_eq!(acted(&world), 2, "nothing is repeated in silence");
+    let allowed = fork(json!({ "run_id": failed, "allow_repeat_effects": true })).await;
+    assert_eq!(world.ended(&allowed).await["state"], "completed");
+    assert_eq!(acted(&world), 3);
     world.close().await;
 }
 

@@ -6,6 +6,7 @@ event loop, so there are no locks. Each handler has a thread of its own, so noth
 """
 import asyncio
 import functools
+import json
 import logging
 import math
 import os
@@ -436,8 +437,11 @@ class Session:
 
 
 def spec_of(name, run):
-    """What the orchestrator is told of a handler: its documentation, and `run.traits`, an `ActionTraits` as JSON, if it has them."""
+    """What the orchestrator is told of a handler: its documentation, and if it has them `run.input_schema`, a JSON Schema of its
+    payload, and `run.traits`, an `ActionTraits` as JSON."""
     spec = pb.ActionSpec(name=name, description=run.__doc__)
+    if getattr(run, "input_schema", None):
+        spec.input_schema = json.dumps(run.input_schema)
     if getattr(run, "traits", None):
         ParseDict(run.traits, spec.traits)
     return spec

@@ -58,6 +58,8 @@ pub struct Takes<'a> {
     pub edited: Option<EditedPlan>,
     /// True if it may repeat effects of the other run, those in doubt included, without anybody being asked.
     pub allow_repeat_effects: bool,
+    /// Effects that are in doubt of children of the other run whose end that does not know: [`RunState::children`].
+    pub doubts_of_children: Vec<Doubt>,
 }
 
 /// A plan in the place of the one of the other run.
@@ -99,6 +101,7 @@ impl Run {
             keep,
             edited,
             allow_repeat_effects: may_repeat,
+            doubts_of_children,
         } = takes;
         let from = other.state();
         require_contents(from)?;
@@ -114,7 +117,9 @@ impl Run {
         let edited = edited.filter(|_| !planted::is_on(Bug::RunForkUnedited));
         let plan = edited.as_ref().map_or(other.plan(), |edited| &edited.plan);
         let plan = Arc::clone(plan);
-        let left = left_over(other, keep, may_repeat, &set_back, &plan, now, blobs)?;
+        let mut left = left_over(other, keep, may_repeat, &set_back, &plan, now, blobs)?;
+        left.doubts
+            .extend(doubts_of_children.into_iter().filter(|_| !may_repeat));
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
         turn.emit(Event::RunCreated(RunCreated {
             run_id: Bytes::copy_from_slice(run_id.as_bytes()),
@@ -162,9 +167,7 @@ impl Run {
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
     }
-}
 
-impl Run {
     // RUN-8.8
     /// The steps whose results a fork would keep and that the plan does not have as they are here.
     ///

@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::catalogue::Catalogue;
 use crate::ids::{InputRequestId, RunId};
-use crate::journal::{Decision, Entry, Responder, Usage};
+use crate::journal::{Decision, Doubt, Entry, Responder, Usage};
 use crate::outcome::AttemptOutcome;
 use crate::plan::Plan;
 use crate::session::SkillHealth;
@@ -51,6 +51,8 @@ pub enum Input {
         result: Result<Bytes, String>,
         /// What it used, if that is known; it counts if the run has a budget.
         used: Option<Usage>,
+        /// Its effects that are in doubt, and those that were when it began; `None` if nobody knows.
+        doubts: Option<Vec<Doubt>>,
     },
     /// Somebody answers a request.
     Answer(Answer),
@@ -232,6 +234,8 @@ pub enum Effect {
         input: Opaque,
         /// What it may spend, if that is limited.
         budget: Option<Budget>,
+        /// Effects that are in doubt when it begins.
+        doubts: Vec<Doubt>,
     },
     /// Cancel a run because its parent does not wait for it any more.
     CancelChild {

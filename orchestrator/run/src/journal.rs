@@ -55,6 +55,13 @@ pub struct Entry {
     /// What the run used, what it reserved last included: with the end of a child run that has a budget.
     #[prost(message, optional, tag = "3")]
     pub spent: Option<Usage>,
+    // RUN-12.14
+    /// Effects of the run that are in doubt: with the end of a child run.
+    #[prost(message, repeated, tag = "4")]
+    pub doubts: Vec<Doubt>,
+    /// Child runs that were under way, 16 bytes each: with the end of a child run.
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub children: Vec<Bytes>,
     /// What happened.
     #[prost(
         oneof = "Event",

@@ -16,6 +16,7 @@ pub mod import;
 mod links;
 mod parts;
 mod reading;
+mod size;
 mod step;
 mod verify;
 mod violations;
@@ -28,6 +29,7 @@ use escapement_model::Opaque;
 
 pub use expressions::expressions;
 pub use fallback::fallback;
+pub use size::out_of_size;
 pub use verify::{carried_out, not_carried_out};
 pub use violations::{Code, Violation, Violations};
 

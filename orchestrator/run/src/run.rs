@@ -2,7 +2,7 @@
 
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Effect, Input, Refused, SessionNews};
-use crate::journal::{Entry, Event, PlanCreated, RequestState, RunCreated};
+use crate::journal::{Doubt, Entry, Event, PlanCreated, RequestState, RunCreated};
 use crate::plan::Plan;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, Stage};
@@ -88,6 +88,7 @@ impl Run {
             core::mem::take(&mut spec.input),
             core::mem::take(&mut spec.environment),
         );
+        let doubts = core::mem::take(&mut spec.doubts);
         let input = turn.store(input.as_encoded().clone());
         let environment = turn.store(environment.as_encoded().clone());
         turn.emit(Event::RunCreated(RunCreated {
@@ -106,6 +107,7 @@ impl Run {
             profiles,
             n_steps: u32::try_from(plan.steps.len()).expect("a plan has at most 1024 steps"),
             document,
+            doubts,
             ..PlanCreated::default()
         }));
         let commit = turn.into_commit();
@@ -205,6 +207,13 @@ impl Run {
     pub fn bindings(&self, evaluation: u32, blobs: &dyn Blobs) -> Option<Result<Opaque, String>> {
         let mut state = self.state.clone();
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).bindings(evaluation)
+    }
+
+    // RUN-12.14
+    /// The effects of the run that are in doubt. What is of its children that are under way, those know.
+    pub fn in_doubt(&self, blobs: &dyn Blobs) -> Vec<Doubt> {
+        let mut state = self.state.clone();
+        Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).all_doubts()
     }
 
     // RUN-4.13

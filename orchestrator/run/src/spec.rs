@@ -5,6 +5,7 @@ mod author;
 mod planning;
 
 use crate::budget::Budget;
+use crate::journal::Doubt;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -107,6 +108,10 @@ pub struct Spec {
     /// The trace that it belongs to; absent if the call that made it named none. Goes with what it sends, and changes none of it.
     #[prost(message, optional, boxed, tag = "70")]
     pub trace: Option<Box<TraceContext>>,
+    // RUN-12.14
+    /// Effects that are in doubt in the run that waits for this one. Kept with the first plan once the run is made.
+    #[prost(message, repeated, tag = "33")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// What a call says of its trace, as W3C Trace Context has it.
@@ -414,7 +419,7 @@ pub struct ActionProfile {
     /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
     #[prost(string, tag = "10")]
     pub input_schema: String,
-    /// JSON Schema of its output, as JSON text that a worker sent. It is not checked, and may be empty.
+    /// JSON Schema of its output, as JSON text of the operator, else unchecked of a worker; may be empty.
     #[prost(string, tag = "11")]
     pub output_schema: String,
     /// The skill whose health its attempts count for; the action itself if it is empty.

@@ -368,6 +368,9 @@ pub struct UnitState {
     /// The output of an effect that completed once its step had ended: an encoded `google.protobuf.Value`.
     #[prost(message, optional, tag = "62")]
     pub late_output: Option<Stored>,
+    /// Effects of the child runs of the unit that are in doubt.
+    #[prost(message, repeated, tag = "63")]
+    pub child_doubts: Vec<crate::journal::Doubt>,
 }
 
 impl RunState {
@@ -383,13 +386,6 @@ impl RunState {
     /// True if at least one request is open and nothing else is under way.
     pub fn waits_for_people(&self) -> bool {
         self.has_open_request() && !self.is_in_flight() && !self.backs_off()
-    }
-
-    /// True if at least one request is open.
-    pub fn has_open_request(&self) -> bool {
-        self.requests
-            .iter()
-            .any(|request| request.state() == crate::journal::RequestState::Open)
     }
 
     /// True if an attempt, an evaluation or a child run lives, or a generation of the planner is under way.

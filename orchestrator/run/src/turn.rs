@@ -83,10 +83,13 @@ impl<'a> Turn<'a> {
     }
 
     fn write(&mut self, event: Event) {
+        let (doubts, children) = self.doubts_with(&event);
         let entry = Entry {
             sequence: self.state.sequence + 1,
             at: self.now,
             spent: self.spent_with(&event),
+            doubts,
+            children,
             event: Some(event),
         };
         let bytes = Bytes::from(entry.encode_to_vec());
@@ -114,7 +117,12 @@ impl<'a> Turn<'a> {
                 own,
             } => self.catalogue_given(generation, catalogue, own),
             Input::Evaluated { evaluation, result } => self.evaluated(evaluation, result),
-            Input::ChildEnded { run_id, result, used } => self.child_ended(run_id, result, used),
+            Input::ChildEnded {
+                run_id,
+                result,
+                used,
+                doubts,
+            } => self.child_ended(run_id, result, used, doubts),
             Input::Answer(answer) => self.answer(answer, None)?,
             Input::ApproveEdited { answer, profiles } => {
                 self.revised = self.approve_edited(answer, profiles)?;

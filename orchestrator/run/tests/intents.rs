@@ -6,7 +6,12 @@
     reason = "tests"
 )]
 
-use escapement_run::intents::{INTENTS, Intent, classify};
+use escapement_run::intents::{Intents, SHIPPED};
+use serde_json::{Value, json};
+
+fn shipped() -> Intents {
+    Intents::read(SHIPPED).unwrap()
+}
 
 // RUN-12.11
 #[test]
@@ -21,11 +26,13 @@ fn the_eight_rows_are_told_by_their_queries() {
         ("analiza estos datos", "data_analyze"),
         ("https://example.com/a?b=c", "browse_url"),
     ];
-    for (row, (query, intent)) in INTENTS.iter().zip(rows) {
-        assert_eq!(classify(query).unwrap().name, intent, "{query}");
-        assert_eq!((row.name, Intent::named(intent)), (intent, Some(row)));
+    let intents = shipped();
+    assert_eq!(intents.rows().len(), rows.len());
+    for (row, (query, intent)) in intents.rows().iter().zip(rows) {
+        assert_eq!(intents.classify(query).unwrap().name, intent, "{query}");
+        assert_eq!((row.name.as_str(), intents.named(intent)), (intent, Some(row)));
     }
-    assert_eq!(INTENTS.iter().filter(|intent| intent.generates).count(), 5);
+    assert_eq!(intents.rows().iter().filter(|intent| intent.generates).count(), 5);
 }
 
 // RUN-12.11
@@ -45,7 +52,8 @@ fn an_address_counts_last_and_a_format_first() {
         ("dibuja un gato", "image_generate"),
         ("analiza esta imagen", "data_analyze"),
     ] {
-        assert_eq!(classify(query).map(|intent| intent.name), Some(intent), "{query}");
+        let found = shipped().classify(query).map(|intent| intent.name.clone());
+        assert_eq!(found.as_deref(), Some(intent), "{query}");
     }
 }
 
@@ -62,6 +70,48 @@ fn what_no_row_fits_has_no_intent() {
         "\u{0}\u{ffff}",
         &"pdf ".repeat(100_000),
     ] {
-        assert_eq!(classify(query), None);
+        assert_eq!(shipped().classify(query), None);
+    }
+}
+
+// RUN-12.11
+#[test]
+fn a_table_that_is_wrong_is_refused_with_the_field() {
+    let table: Value = serde_json::from_str(SHIPPED).unwrap();
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut table = table.clone();
+        change(&mut table);
+        Intents::read(&table.to_string()).unwrap_err()
+    };
+    let row = |at: usize, field: &'static str, value: Value| {
+        refused(&move |table| table["intents"][at][field] = value.clone()).path
+    };
+    assert_eq!(row(0, "name", json!("")), "intents[0].name");
+    assert_eq!(row(1, "name", json!("image_generate")), "intents[1].name");
+    assert_eq!(row(2, "mime_type", json!("png")), "intents[2].mime_type");
+    assert_eq!(row(3, "generates", json!("yes")), "intents[3].generates");
+    assert_eq!(row(4, "words", json!("pdf")), "intents[4].words");
+    assert_eq!(row(5, "words", json!(["find", "Find"])), "intents[5].words[1]");
+    assert_eq!(row(5, "verbs", json!(["look up"])), "intents[5].verbs[0]");
+    assert_eq!(row(6, "alternatives", json!([1])), "intents[6].alternatives[0]");
+    assert_eq!(row(7, "adresses", json!([])), "intents[7].adresses");
+    assert_eq!(
+        refused(&|table| table["intents"][7] = json!(1)).path,
+        "intents[7]"
+    );
+    assert_eq!(refused(&|table| table["intents"] = json!([])).path, "intents");
+    assert_eq!(refused(&|table| table["makes"] = json!([""])).path, "makes[0]");
+    let missing = refused(&|table| {
+        table["intents"][0]
+            .as_object_mut()
+            .unwrap()
+            .remove("artifact_type");
+    });
+    assert_eq!(
+        missing.to_string(),
+        "intents[0].artifact_type: must be a text that says something"
+    );
+    for text in ["", "[]", "{\"makes\": [}"] {
+        assert_eq!(Intents::read(text).unwrap_err().path, "", "{text}");
     }
 }

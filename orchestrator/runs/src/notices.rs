@@ -9,7 +9,7 @@ use escapement_model::{Namespace, RunId};
 use escapement_run::journal::{Entry, Event, Failure, PlanCreated, Stored};
 use escapement_run::plan::{Plan, Step};
 use escapement_run::spec::{Notices, Spec, namespace_named};
-use escapement_run::state::RunState;
+use escapement_run::state::{RunState, StepStage, StepState};
 use escapement_run::template::json_text;
 use escapement_run::{Commit, DISCARDED, Run};
 use prost::{Enumeration, Message};
@@ -95,6 +95,7 @@ pub(crate) fn of(run: &Run, commit: &Commit) -> Vec<NoticeRow> {
     let mut telling = Telling {
         plan: plans.next().expect("a run has a plan"),
         texts: Texts::of(&spec.locale),
+        steps: &run.state().steps,
         commit,
     };
     let mut rows = Vec::new();
@@ -168,6 +169,8 @@ type Said<'a> = Option<(NoticeKind, Option<&'a Step>, String)>;
 struct Telling<'a> {
     plan: &'a Plan,
     texts: &'static Texts,
+    /// After the commit.
+    steps: &'a [StepState],
     commit: &'a Commit,
 }
 
@@ -205,7 +208,10 @@ impl<'a> Telling<'a> {
                 Some((NoticeKind::System, step, text))
             }
             Event::RunRecovered(_) => of_run(NoticeKind::Status, format!("{name}: {}", texts.goes_on)),
-            Event::RunCompleted(end) => of_run(NoticeKind::Agent, self.answer(end.output.as_ref())),
+            Event::RunCompleted(end) => {
+                let answer = self.answer(end.output.as_ref());
+                of_run(NoticeKind::Agent, self.with_failures(answer, end.partial))
+            }
             Event::RunFailed(end) => {
                 let word = if end.timed_out {
                     texts.timed_out
@@ -259,6 +265,16 @@ impl<'a> Telling<'a> {
             },
             Ok(other) => json_text(other),
         }
+    }
+
+    /// An answer, and how many steps failed on the way to it, if any did.
+    fn with_failures(&self, answer: String, is_partial: bool) -> String {
+        if !is_partial {
+            return answer;
+        }
+        let failed = self.steps.iter().filter(|step| step.stage() == StepStage::Failed);
+        let failed_of = (self.texts.failed_of)(failed.count(), self.steps.len());
+        format!("{answer}\n{failed_of}")
     }
 
     fn load(&self, stored: &Stored) -> Option<Bytes> {

@@ -177,6 +177,7 @@ impl Runs {
                 keep: new.keep,
                 edited: new.edited,
                 allow_repeat_effects: new.allow_repeat_effects,
+                doubts_of_children: new.doubts_of_children,
             },
             now,
             durable.blobs(),

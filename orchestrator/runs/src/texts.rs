@@ -1,5 +1,8 @@
 //! The words of notices in the languages that there are. One table.
 
+use alloc::format;
+use alloc::string::String;
+
 /// The words of one language.
 #[derive(Debug)]
 pub(crate) struct Texts {
@@ -13,6 +16,8 @@ pub(crate) struct Texts {
     pub(crate) discarded: &'static str,
     pub(crate) goes_on: &'static str,
     pub(crate) asks: &'static str,
+    /// So many of so many steps failed.
+    pub(crate) failed_of: fn(usize, usize) -> String,
 }
 
 impl Texts {
@@ -38,6 +43,7 @@ const ENGLISH: Texts = Texts {
     discarded: "discarded; please ask again",
     goes_on: "goes on after a restart",
     asks: "needs an answer",
+    failed_of: |n_failed, n_steps| format!("{n_failed} of {n_steps} steps failed"),
 };
 
 const JAPANESE: Texts = Texts {
@@ -51,4 +57,5 @@ const JAPANESE: Texts = Texts {
     discarded: "破棄されました。もう一度ご依頼ください",
     goes_on: "再起動後に再開します",
     asks: "回答が必要です",
+    failed_of: |n_failed, n_steps| format!("{n_steps} 件のステップのうち {n_failed} 件が失敗しました"),
 };

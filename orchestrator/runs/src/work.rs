@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Namespace;
 use escapement_run::ids::{InputRequestId, RunId};
-use escapement_run::journal::{RequestKind, RequestState, Stored};
+use escapement_run::journal::{Doubt, RequestKind, RequestState, Stored};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{ActionProfile, Spec};
 use escapement_run::{EditedPlan, Effect, EncodedEntry, Keep, Run, ShownState};
@@ -43,6 +43,8 @@ pub struct NewFork<'a> {
     pub edited: Option<EditedPlan>,
     /// True if it may repeat effects of the other run.
     pub allow_repeat_effects: bool,
+    /// Effects that are in doubt of children of the other run whose end that does not know.
+    pub doubts_of_children: Vec<Doubt>,
 }
 
 /// What one input of one run led to. All of it is written in one commit, together with that of other runs.

@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use escapement_model::Namespace;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX};
+use escapement_model::opaque::{ValueView, value};
+use escapement_run::catalogue::SCHEMA_BYTES_MAX;
+use escapement_run::json::value_of_json;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::limits::PROFILES_MAX;
@@ -169,10 +172,14 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
         NAMES_MAX,
         1..=ACTION_CHARS_MAX,
     );
+    if let Some(what) = no_schema(&profile.output_schema) {
+        fields.wrong("profile.output_schema", what);
+    }
     fields.conclude()?;
     let mut read = ActionProfile {
         produces: profile.produces,
         alternatives: profile.alternatives,
+        output_schema: profile.output_schema,
         action: profile.action,
         skill: profile.skill,
         idempotent: profile.idempotent,
@@ -182,6 +189,23 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
     read.set_effect(effect.map_or(EffectClass::SideEffect, |(_, effect)| *effect));
     read.set_risk(risk.map_or(Risk::Unusual, |(_, risk)| *risk));
     Ok(read)
+}
+
+/// What is wrong with the schema of an output; `None` if nothing is, or there is none.
+fn no_schema(text: &str) -> Option<String> {
+    if text.len() > SCHEMA_BYTES_MAX {
+        return Some(format!("must have at most {SCHEMA_BYTES_MAX} bytes"));
+    }
+    if text.is_empty() {
+        return None;
+    }
+    match value_of_json(text) {
+        Err(why) => Some(format!("must be JSON: {why}")),
+        Ok(schema) => match value(&schema) {
+            Ok(ValueView::Struct(_)) => None,
+            _ => Some("must be an object: a JSON Schema".to_owned()),
+        },
+    }
 }
 
 fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
@@ -200,6 +224,7 @@ fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
         updated_at,
         produces: profile.produces.clone(),
         alternatives: profile.alternatives.clone(),
+        output_schema: profile.output_schema.clone(),
         skill: profile.skill.clone(),
     }
 }

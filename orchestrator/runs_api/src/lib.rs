@@ -14,6 +14,7 @@ mod fields;
 mod goals;
 mod header;
 mod inbox_service;
+mod intents;
 mod journal;
 mod paging;
 mod plan_service;

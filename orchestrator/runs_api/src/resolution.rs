@@ -5,10 +5,10 @@ mod planning;
 
 use crate::fields::Fields;
 use crate::header::Header;
+use crate::intents::intents;
 use escapement_model::ExecutionId;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
 use escapement_run::ENVIRONMENT_KEY;
-use escapement_run::intents::{self, Intent};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
     Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, ResumePolicy, SEPARATOR, Spec,
@@ -119,13 +119,13 @@ fn constraints(request: &v1::CreateRunRequest, preset: Preset, fields: &mut Fiel
             _ => "",
         };
         let intent = match request.intent.as_str() {
-            "" => intents::classify(query),
-            own => Intent::named(own),
+            "" => intents().classify(query),
+            own => intents().named(own),
         };
         let made = intent.filter(|intent| intent.generates && preset == Preset::Protocol);
         return Constraints {
             must_produce: made
-                .map(|intent| intent.artifact_type.to_owned())
+                .map(|intent| intent.artifact_type.clone())
                 .into_iter()
                 .collect(),
             ..Constraints::default()

@@ -167,6 +167,7 @@ fn a_fork_of_a_run_that_lives_is_found_by_its_links_and_is_no_run_of_its_saved_p
         keep: Keep::Completed,
         edited: None,
         allow_repeat_effects: false,
+        doubts_of_children: Vec::new(),
     };
     let fork = Fork { run, request: None };
     world.host.fork(fork, START).unwrap();

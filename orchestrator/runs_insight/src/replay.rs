@@ -153,7 +153,8 @@ fn made(
     if revision.cause == "fork" {
         return forked(run_id, plan, revision, entries, journal);
     }
-    let spec = spec_of(created, blobs).map_err(|what| difference(0, &what))?;
+    let mut spec = spec_of(created, blobs).map_err(|what| difference(0, &what))?;
+    spec.doubts = revision.doubts.clone();
     let (run, commit) = Run::create(run_id, spec, plan, revision.profiles.clone(), now, blobs);
     let at = compared(journal, 0, &commit.entries)?;
     Ok((run, at))

@@ -50,6 +50,7 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
                 _ => return Err("a child has an output or a failure".to_string()),
             },
             used: ended.usage,
+            doubts: ended.tells_doubts.then(|| ended.doubts.clone()),
         },
         Event::InputReceived(answer) | Event::DecisionRecorded(answer) => {
             reader.answered(answer, &entries[1..])?

@@ -164,11 +164,16 @@ fn profile(
     let declared = || traits.map(declared);
     let schema = traits.map(|traits| traits.output_schema.as_str());
     let schema = schema.filter(|schema| schema.len() <= SCHEMA_BYTES_MAX);
+    let known = said.or_else(declared).unwrap_or_default();
     ActionProfile {
         action: action.to_owned(),
-        output_schema: schema.unwrap_or_default().to_owned(),
+        // RUN-12.13
+        output_schema: match known.output_schema.as_str() {
+            "" => schema.unwrap_or_default().to_owned(),
+            said => said.to_owned(),
+        },
         seen: seen.contains(action),
-        ..said.or_else(declared).unwrap_or_default()
+        ..known
     }
 }
 

@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use escapement_model::opaque::ValueView;
 use escapement_model::{Opaque, RunId};
-use escapement_run::journal::{Entry, Event, Stored, Usage};
+use escapement_run::journal::{Doubt, Entry, Event, Stored, Usage};
 use escapement_run::outcome::encoded;
 use escapement_run::spec::{Constraints, Limits, Spec};
-use escapement_run::state::UnitStage;
+use escapement_run::state::{StepStage, UnitStage};
 use escapement_run::{Blobs, Input, Run};
 use escapement_runs_host::RunsHost;
+use escapement_store::StoreFault;
+use escapement_store::runs::{RunReader, RunSummary};
 use prost::Message;
 
 use crate::message::Child;
@@ -23,6 +25,8 @@ pub(crate) fn child_spec(parent: &Run, child: &Child, now: i64, blobs: &dyn Blob
         input: child.input.clone(),
         // RUN-13.11
         budget: child.budget.clone(),
+        // RUN-12.14
+        doubts: child.doubts.clone(),
         environment: Opaque::from_encoded(load(&state.environment, blobs)),
         limits: Limits {
             run_ms: left(limits.run_ms, state.active_ms),
@@ -59,6 +63,8 @@ pub(crate) struct ChildEnd {
     result: Result<Bytes, String>,
     /// What it used, if that is known.
     used: Option<Usage>,
+    /// What is in doubt of it and of its children, if that is known.
+    doubts: Option<Vec<Doubt>>,
 }
 
 impl ChildEnd {
@@ -68,6 +74,7 @@ impl ChildEnd {
         Self {
             result: Err(why),
             used: Some(Usage::default()),
+            doubts: None,
         }
     }
 
@@ -76,23 +83,69 @@ impl ChildEnd {
         Self {
             result: Err(why),
             used: None,
+            doubts: None,
         }
     }
 
-    /// What the last entry of the child says.
-    pub(crate) fn of(last_entry: &[u8], blobs: &dyn Blobs) -> Self {
-        let entry = Entry::decode(last_entry).unwrap_or_default();
+    /// What the last entry of the child says, and what the children say that it leaves.
+    pub(crate) fn of(last_entry: &[u8], host: &mut RunsHost) -> Self {
+        let mut entry = Entry::decode(last_entry).unwrap_or_default();
+        let children = entry.children.iter().filter_map(run_id_of).collect();
+        entry.doubts.extend(in_doubt(children, host));
         Self {
-            result: result_of(entry.event, blobs),
+            doubts: entry.event.is_some().then_some(entry.doubts),
+            result: result_of(entry.event, host.blobs()),
             used: entry.spent,
         }
     }
 
     /// As the parent takes it in.
     pub(crate) fn of_child(self, run_id: RunId) -> Input {
-        let Self { result, used } = self;
-        Input::ChildEnded { run_id, result, used }
+        let Self { result, used, doubts } = self;
+        Input::ChildEnded {
+            run_id,
+            result,
+            used,
+            doubts,
+        }
     }
+}
+
+// RUN-12.14
+/// The effects that are in doubt of these runs and of their children. A run that cannot be read tells nothing.
+pub(crate) fn in_doubt(mut runs: Vec<RunId>, host: &mut RunsHost) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    while let Some(run_id) = runs.pop() {
+        if let Some((run, blobs)) = host.run(run_id) {
+            doubts.extend(run.in_doubt(blobs));
+            runs.extend(run.state().children());
+            continue;
+        }
+        let reader = host.reader();
+        let summary = reader.summary(run_id).ok().flatten();
+        let last = summary.and_then(|summary| last_entry(reader, run_id, &summary).ok());
+        let entry = last
+            .and_then(|bytes| Entry::decode(bytes).ok())
+            .unwrap_or_default();
+        runs.extend(entry.children.iter().filter_map(run_id_of));
+        doubts.extend(entry.doubts);
+    }
+    doubts
+}
+
+/// The last entry of a run, encoded; empty if there is none.
+pub(crate) fn last_entry(
+    reader: &dyn RunReader,
+    run_id: RunId,
+    summary: &RunSummary,
+) -> Result<Bytes, StoreFault> {
+    let last = reader.journal(run_id, summary.next_seq - 1, 1)?;
+    let entry = last.and_then(|page| page.entries.into_iter().next());
+    Ok(entry.map(|entry| entry.bytes).unwrap_or_default())
+}
+
+fn run_id_of(bytes: &Bytes) -> Option<RunId> {
+    RunId::from_bytes(bytes[..].try_into().ok()?)
 }
 
 /// The output of a child, or what went wrong.
@@ -115,9 +168,11 @@ fn load(stored: &Stored, blobs: &dyn Blobs) -> Bytes {
     }
 }
 
-/// True if a unit of the run waits for that child.
+/// True if a unit of the run waits for that child: nobody waits for what a step has left that is over.
 pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
-    let mut units = parent.state().steps.iter().flat_map(|step| &step.units);
+    let steps = parent.state().steps.iter();
+    let running = steps.filter(|step| step.stage() == StepStage::Running);
+    let mut units = running.flat_map(|step| &step.units);
     units.any(|unit| unit.stage() == UnitStage::Live && unit.child[..] == child.as_bytes()[..])
 }
 
@@ -134,6 +189,5 @@ pub(crate) fn orphans(host: &mut RunsHost) -> Vec<RunId> {
 
 /// The run that waits for this one, if there is one.
 pub(crate) fn parent_of(run: &Run) -> Option<RunId> {
-    let bytes: [u8; 16] = run.state().spec.parent_run_id[..].try_into().ok()?;
-    RunId::from_bytes(bytes)
+    run_id_of(&run.state().spec.parent_run_id)
 }

@@ -1,5 +1,6 @@
 //! Does what leaves runs, and hands back what came of it. Decides nothing about a run.
 
+mod recorded;
 mod room;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use escapement_run::spec::ActionProfile;
 use escapement_run::{INLINE_BYTES_MAX, Input};
 use escapement_store::runs::RunReader;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tonic::client::GrpcService;
@@ -22,7 +23,7 @@ use tonic::codegen::{Body, StdError};
 use crate::catalogue::profiles_of;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
-use crate::limits::{CHILD_PAUSE, STORED_PAUSE};
+use crate::limits::{CHILD_PAUSE, RECORDS_QUEUE_MAX, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
 use crate::planner;
 use crate::port::{Attempt, Contract, not_submitted};
@@ -58,6 +59,9 @@ pub fn perform<T>(
     <T::ResponseBody as Body>::Error: Into<StdError> + Send,
 {
     let contract = Contract::new(service, runs.seen().clone());
+    let (records, asked) = mpsc::channel(RECORDS_QUEUE_MAX);
+    runs.ask_for_records_by(records);
+    let answered = recorded::answer(contract.clone(), asked);
     let effects = Effects {
         contract: contract.clone(),
         runs: runs.clone(),
@@ -71,6 +75,7 @@ pub fn perform<T>(
         tokio::select! {
             () = effects.run(outgoing) => {}
             () = contract.watch_actions() => {}
+            () = answered => {}
         }
     });
 }

@@ -6,7 +6,7 @@ mod forks;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
-use escapement_model::RunId;
+use escapement_model::{ExecutionId, RunId};
 use escapement_run::{Blobs, Input, RefusedReason, Run};
 use escapement_runs::NotHandled;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
@@ -20,10 +20,13 @@ pub use forks::{Fork, KeepSteps};
 
 use crate::error::CallError;
 use crate::follow::{Follow, FollowAll, Follows};
-use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
+use crate::limits::{
+    ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX, RECORD_PATIENCE,
+};
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
+use crate::records::{Asked, ExecutionRecord};
 use crate::rights::Rights;
 use crate::seen::SeenActions;
 use crate::tally::{Happened, Tally};
@@ -45,6 +48,7 @@ struct Shared {
     noted: Arc<Notify>,
     rights: OnceLock<Rights>,
     tally: Tally,
+    records: OnceLock<tokio::sync::mpsc::Sender<Asked>>,
     is_closed: AtomicBool,
 }
 
@@ -85,6 +89,7 @@ impl RunsHandle {
             noted: Arc::new(Notify::new()),
             rights: OnceLock::new(),
             tally,
+            records: OnceLock::new(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -208,6 +213,29 @@ impl RunsHandle {
         let room = self.room(0).await?;
         self.send(Message::Store(Box::new(StoreWorkOf { work, answer }), room))?;
         answer_of(answered).await?
+    }
+
+    /// What the contract has on record of these executions, in their order. Empty if it does not answer in time.
+    pub async fn records_of(&self, executions: Vec<ExecutionId>) -> Vec<ExecutionRecord> {
+        let Some(records) = self.0.records.get().filter(|_| !executions.is_empty()) else {
+            return Vec::new();
+        };
+        let (answer, answered) = oneshot::channel();
+        let asked = async {
+            let question = Asked { executions, answer };
+            records.send(question).await.ok()?;
+            answered.await.ok()
+        };
+        timeout(RECORD_PATIENCE, asked)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+    }
+
+    /// Who answers questions about records of executions; the first one counts.
+    pub(crate) fn ask_for_records_by(&self, records: tokio::sync::mpsc::Sender<Asked>) {
+        let _first = self.0.records.set(records);
     }
 
     /// Looks at a run as it durably is: on the thread of runs while it lives, so be short; from the store once it has ended.

@@ -42,6 +42,8 @@ pub mod saved;
 mod planner;
 mod port;
 
+mod records;
+
 mod turns;
 mod wanted;
 
@@ -54,6 +56,7 @@ pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;
+pub use records::ExecutionRecord;
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;

@@ -46,6 +46,10 @@ pub const SUBMIT_PAUSE_MAX: Duration = Duration::from_secs(2);
 pub const WAIT_CYCLE: Duration = Duration::from_secs(60);
 /// What a call to the contract gets beyond what it asks for, before it counts as lost.
 pub const CONTRACT_PATIENCE: Duration = Duration::from_secs(30);
+/// Questions about records of executions that wait for their turn.
+pub const RECORDS_QUEUE_MAX: usize = 64;
+/// How long such a question waits for its answer; without one nothing is known of the records.
+pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 /// How often the contract is asked which actions there are.
 pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
 /// Actions that are remembered as offered.

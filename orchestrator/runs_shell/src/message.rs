@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::budget::Budget;
+use escapement_run::journal::Doubt;
 use escapement_run::plan::Plan;
 use escapement_run::spec::ActionProfile;
 use escapement_run::{Blobs, Input, Run};
@@ -110,6 +111,8 @@ pub struct Child {
     pub input: Opaque,
     /// What it may spend, if that is limited.
     pub budget: Option<Budget>,
+    /// Effects that are in doubt when it begins.
+    pub doubts: Vec<Doubt>,
 }
 
 /// What comes back.

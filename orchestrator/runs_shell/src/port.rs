@@ -1,6 +1,7 @@
 //! The port to the contract: one attempt is one execution, submitted until it is accepted and awaited until it ends.
 //! Speaks `escapement.v1` and nothing else; whether the contract is in this process or in another one makes no difference.
 
+mod recorded;
 mod refused;
 mod settled;
 
@@ -24,8 +25,9 @@ use tracing::warn;
 use crate::clock::wall_ms;
 use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE,
-    SUBMIT_PAUSE, SUBMIT_PAUSE_MAX, WAIT_CYCLE,
+    RECORD_PATIENCE, SUBMIT_PAUSE, SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
+use crate::records::ExecutionRecord;
 use crate::rights::Origin;
 use crate::seen::SeenActions;
 use crate::wanted::Wanted;
@@ -287,6 +289,27 @@ where
                 },
             }
         }
+    }
+
+    /// What is on record of an execution, as far as the contract keeps it and answers.
+    pub(crate) async fn record_of(&mut self, execution_id: ExecutionId) -> ExecutionRecord {
+        let execution_id = execution_id.to_string();
+        let request = v1::GetExecutionRequest {
+            execution_id: execution_id.clone(),
+        };
+        let Ok(Ok(found)) = timeout(RECORD_PATIENCE, self.plans.get_execution(request)).await else {
+            return ExecutionRecord::default();
+        };
+        let request = v1::ListAuditEntriesRequest {
+            execution_id,
+            from_sequence: 0,
+            page_size: None,
+        };
+        let entries = match timeout(RECORD_PATIENCE, self.plans.list_audit_entries(request)).await {
+            Ok(Ok(page)) => page.into_inner().entries,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        };
+        recorded::record(found.into_inner().execution.unwrap_or_default(), &entries)
     }
 
     /// Another request has the id: a restored store has forgotten what it sent. If that was about the same subject its

@@ -301,6 +301,7 @@ impl Product {
                     .map(values::encoded)
                     .ok_or_else(|| String::from("it failed")),
                 used: None,
+                doubts: None,
             },
             Input::Evaluated { step, value, .. } => {
                 let mut pending = self.run.state().evaluations.iter();

@@ -38,6 +38,7 @@ impl World {
         let edited = self.edit_of(&plan.document);
         let is_edited = edited.is_some();
         let n_steps = edited.as_ref().map_or(&plan, |edited| &edited.plan).steps.len();
+        let doubts_of_children = self.doubts_of_children(from);
         let fork = Fork {
             run: NewFork {
                 run_id,
@@ -50,6 +51,7 @@ impl World {
                 },
                 edited,
                 allow_repeat_effects: false,
+                doubts_of_children,
             },
             request: None,
         };

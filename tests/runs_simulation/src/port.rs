@@ -8,14 +8,14 @@ use crate::world::{Happening, World};
 use bytes::Bytes;
 use escapement_engine::{Ended, Refusal, Reply};
 use escapement_model::opaque::ValueView;
-use escapement_model::{ExecutionId, Opaque, RunId};
-use escapement_run::budget::Budget;
-use escapement_run::journal::{Entry, Event};
+use escapement_model::{ExecutionId, RunId};
+use escapement_run::journal::{Doubt, Entry, Event};
 use escapement_run::outcome::{AttemptOutcome, classify, encoded};
 use escapement_run::spec::Spec;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, NotCreated};
+use escapement_store::runs::{RunReader, RunSummary};
 use prost::Message;
 use std::sync::Arc;
 
@@ -68,10 +68,19 @@ impl World {
                 input,
                 plan_id,
                 budget,
+                doubts,
                 ..
             } => {
                 assert_eq!(plan_id.as_deref(), Some(CHILD_PLAN), "the only saved plan");
-                self.start_child(run_id, child, input, budget);
+                let spec = Spec {
+                    input,
+                    budget,
+                    doubts,
+                    parent_run_id: Bytes::copy_from_slice(run_id.as_bytes()),
+                    depth: 1,
+                    ..specs::child(&mut self.child_dice)
+                };
+                self.start_child(child, spec);
             }
             Effect::CancelChild { run_id: child } => {
                 let reason = "parent".to_owned();
@@ -80,14 +89,7 @@ impl World {
         }
     }
 
-    fn start_child(&mut self, parent: RunId, child: RunId, input: Opaque, budget: Option<Budget>) {
-        let spec = Spec {
-            input,
-            budget,
-            parent_run_id: Bytes::copy_from_slice(parent.as_bytes()),
-            depth: 1,
-            ..specs::child(&mut self.child_dice)
-        };
+    fn start_child(&mut self, child: RunId, spec: Spec) {
         let plan = plan::read(&self.child_plan).expect("it was read before");
         let create = Create {
             run: NewRun {
@@ -110,18 +112,30 @@ impl World {
         }
     }
 
+    /// What is in doubt of the children of a run whose end that does not know.
+    pub(crate) fn doubts_of_children(&mut self, run_id: RunId) -> Vec<Doubt> {
+        let process = self.process();
+        let run = process.host.run(run_id);
+        let children: Vec<RunId> = run.map_or_else(Vec::new, |(run, _)| run.state().children().collect());
+        let doubts = children.into_iter().flat_map(|child| {
+            if let Some((run, blobs)) = process.host.run(child) {
+                return run.in_doubt(blobs);
+            }
+            let ended = last_entry(&*process.reader, child);
+            ended.map_or_else(Vec::new, |(_, last)| last.doubts)
+        });
+        doubts.collect()
+    }
+
     /// Tells the parent of a child that has ended durably.
     pub(crate) fn child_may_have_ended(&mut self, child: RunId) {
         let Some(process) = &self.process else { return };
-        let Some(summary) = process.reader.summary(child).expect("the store reads") else {
+        let Some((summary, last)) = last_entry(&*process.reader, child) else {
             return;
         };
         let (Some(parent), Some(_)) = (summary.created.parent, summary.progress.ended_at) else {
             return;
         };
-        let page = process.reader.journal(child, summary.next_seq - 1, 1 << 20);
-        let page = page.expect("the store reads").expect("the run is there");
-        let last = Entry::decode(&page.entries[0].bytes[..]).expect("an entry decodes");
         let result = match last.event {
             Some(Event::RunCompleted(end)) => Ok(match end.output {
                 None => encoded(ValueView::Null),
@@ -140,6 +154,7 @@ impl World {
             run_id: child,
             result,
             used: last.spent,
+            doubts: Some(last.doubts),
         };
         self.deliver(parent, ended);
     }
@@ -254,4 +269,13 @@ impl World {
             },
         );
     }
+}
+
+/// The last entry of a run that is durable, and what lists say of the run.
+fn last_entry(reader: &dyn RunReader, run_id: RunId) -> Option<(RunSummary, Entry)> {
+    let summary = reader.summary(run_id).expect("the store reads")?;
+    let page = reader.journal(run_id, summary.next_seq - 1, 1 << 20);
+    let page = page.expect("the store reads").expect("the run is there");
+    let last = Entry::decode(&page.entries[0].bytes[..]).expect("an entry decodes");
+    Some((summary, last))
 }

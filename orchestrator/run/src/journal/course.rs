@@ -1,7 +1,8 @@
 //! Restarts, checkpoints and ways back of a run, as the journal has them.
 
-use super::{Failure, Stored, UnitRef, Usage};
+use super::{Doubt, Failure, Stored, UnitRef, Usage};
 use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::Message;
 
@@ -88,4 +89,11 @@ pub struct ChildRunEnded {
     /// What it used of what it might spend; absent if it might spend nothing or nobody knows.
     #[prost(message, optional, tag = "4")]
     pub usage: Option<Usage>,
+    // RUN-12.14
+    /// Effects that are in doubt: its own, and those that were when it began.
+    #[prost(message, repeated, tag = "5")]
+    pub doubts: Vec<Doubt>,
+    /// True if those are all; false if nobody knows.
+    #[prost(bool, tag = "6")]
+    pub tells_doubts: bool,
 }

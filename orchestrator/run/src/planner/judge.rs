@@ -22,6 +22,8 @@ pub(crate) struct Allowed<'a> {
     pub(crate) actions: Vec<&'a str>,
     /// Of them, those that it may not call any more, sorted.
     pub(crate) disabled: &'a [String],
+    /// The preset of the run.
+    pub(crate) preset: &'a str,
     /// What plans must keep to.
     pub(crate) constraints: &'a Constraints,
     /// What is known of the actions.
@@ -39,6 +41,7 @@ pub(crate) fn judged(
     let document = document_in(output).map_err(|refused| Vec::from([refused]))?;
     let plan = plan_of(document)
         .and_then(plan::carried_out)
+        .and_then(|plan| plan::out_of_size(&plan, allowed.preset).map_or(Ok(plan), Err))
         .map_err(|violations| parts_of(&violations))?;
     if !mistakes.is_empty() {
         return Err(mistakes.to_vec());

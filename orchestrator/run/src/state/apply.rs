@@ -358,26 +358,7 @@ impl RunState {
                 unit.child_input = Some(started.input.clone());
                 self.give_to_child(started);
             }
-            Event::ChildRunEnded(ended) => {
-                self.settle_child(ended);
-                let unit = self.unit_mut(ended.unit);
-                unit.child = Bytes::new();
-                unit.child_input = None;
-                unit.error = ended.error.clone();
-                unit.output = ended.output.clone();
-                let failed = unit.error.is_some();
-                unit.set_class(if failed {
-                    OutcomeClass::Failed
-                } else {
-                    OutcomeClass::Completed
-                });
-                unit.set_stage(if failed {
-                    UnitStage::Judged
-                } else {
-                    UnitStage::Completed
-                });
-                self.progress();
-            }
+            Event::ChildRunEnded(ended) => self.child_ended(ended),
             _ => unreachable!("{event:?} is not about a unit"),
         }
     }

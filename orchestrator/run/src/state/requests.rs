@@ -5,6 +5,12 @@ use crate::journal::{Decision, Event, InputRequest, RequestAnswer, RequestKind, 
 use bytes::Bytes;
 
 impl RunState {
+    /// True if at least one request is open.
+    pub fn has_open_request(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| request.state() == RequestState::Open)
+    }
+
     pub(super) fn apply_to_requests(&mut self, event: &Event, at: i64) {
         match event {
             Event::InputRequested(request) => {

@@ -1,7 +1,8 @@
 //! Which revision an entry or a unit of a run belongs to.
 
 use super::RunState;
-use crate::journal::{OutcomeClass, PlanCreated, ReplanTriggered, UnitRef};
+use crate::ids::RunId;
+use crate::journal::{ChildRunEnded, Doubt, OutcomeClass, PlanCreated, ReplanTriggered, UnitRef};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -73,12 +74,35 @@ impl RunState {
         let n_forgotten = self.results.len().saturating_sub(KEPT_MAX);
         self.results.drain(..n_forgotten);
         for doubt in &plan.doubts {
-            self.doubts
-                .retain(|known| known.execution_id != doubt.execution_id);
+            self.doubts.retain(|known| !is_same(known, doubt));
             self.doubts.push(doubt.clone());
         }
         let n_forgotten = self.doubts.len().saturating_sub(KEPT_MAX);
         self.doubts.drain(..n_forgotten);
+    }
+
+    // RUN-12.14
+    /// A child run has ended and says what is in doubt: what was when it began, and is not any more, is settled.
+    pub(super) fn child_tells_doubts(&mut self, ended: &ChildRunEnded) {
+        if !ended.tells_doubts {
+            return;
+        }
+        let told = &ended.doubts;
+        self.doubts
+            .retain(|known| told.iter().any(|doubt| is_same(doubt, known)));
+        let known = &self.doubts;
+        let new = told
+            .iter()
+            .filter(|doubt| !known.iter().any(|known| is_same(doubt, known)));
+        let new = new.cloned().collect();
+        self.unit_mut(ended.unit).child_doubts = new;
+    }
+
+    // RUN-12.14
+    /// Child runs of units whose end the run does not know.
+    pub fn children(&self) -> impl Iterator<Item = RunId> {
+        let units = self.steps.iter().flat_map(|step| &step.units);
+        units.filter_map(|unit| RunId::from_bytes(unit.child[..].try_into().ok()?))
     }
 
     // RUN-12.14
@@ -98,6 +122,11 @@ impl RunState {
             false => OutcomeClass::Unknown,
         });
     }
+}
+
+/// True if both are about the same attempt.
+fn is_same(one: &Doubt, other: &Doubt) -> bool {
+    one.execution_id == other.execution_id
 }
 
 /// Results of earlier revisions that a state holds, and effects that are in doubt.

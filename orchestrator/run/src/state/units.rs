@@ -1,8 +1,11 @@
 //! The units of a step, and those that a turn of a model has: the calls of tools that it asks for.
 
 use super::{RunState, StepState, UnitState};
-use crate::journal::{StepRetrying, ToolCalled, ToolsAsked, UnitMemoized, UnitRef, UnitResult};
+use crate::journal::{
+    ChildRunEnded, OutcomeClass, StepRetrying, ToolCalled, ToolsAsked, UnitMemoized, UnitRef, UnitResult,
+};
 use alloc::string::String;
+use bytes::Bytes;
 use prost::{Enumeration, Message};
 
 /// Where a unit is.
@@ -129,6 +132,24 @@ impl RunState {
         unit.output = Some(result.output.clone());
         unit.result_key = result.key.clone();
         unit.memo_of = result.execution_id.clone();
+        self.progress();
+    }
+
+    // RUN-4.12
+    pub(super) fn child_ended(&mut self, ended: &ChildRunEnded) {
+        self.settle_child(ended);
+        self.child_tells_doubts(ended);
+        let unit = self.unit_mut(ended.unit);
+        unit.child = Bytes::new();
+        unit.child_input = None;
+        unit.error = ended.error.clone();
+        unit.output = ended.output.clone();
+        let (class, stage) = match &unit.error {
+            Some(_) => (OutcomeClass::Failed, UnitStage::Judged),
+            None => (OutcomeClass::Completed, UnitStage::Completed),
+        };
+        unit.set_class(class);
+        unit.set_stage(stage);
         self.progress();
     }
 

@@ -329,6 +329,7 @@ impl Turn<'_> {
             revision_digest: sub_plan.revision_digest.clone(),
             input,
             budget: self.budget_of_child(unit),
+            doubts: self.doubts_for_child(unit),
         });
     }
 

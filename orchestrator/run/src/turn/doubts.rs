@@ -9,6 +9,7 @@ use crate::state::{UnitStage, UnitState};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
@@ -22,8 +23,41 @@ impl Turn<'_> {
     /// What is in doubt of a step.
     pub(super) fn doubts_of(&self, step: u32) -> Vec<Doubt> {
         let units = self.step_state(step).all_units();
-        let doubts = units.filter_map(|(index, unit)| self.doubt_of(self.unit_ref(step, index), unit));
+        let doubts = units.flat_map(|(index, unit)| {
+            let own = self.doubt_of(self.unit_ref(step, index), unit);
+            own.into_iter().chain(unit.child_doubts.iter().cloned())
+        });
         doubts.collect()
+    }
+
+    // RUN-12.14
+    /// Everything that is in doubt: of this plan, and of what was before it.
+    pub(crate) fn all_doubts(&self) -> Vec<Doubt> {
+        let mut doubts = self.state.doubts.clone();
+        doubts.extend(self.open_doubts(&BTreeSet::new()));
+        doubts
+    }
+
+    // RUN-12.14
+    /// What the child run of a unit settles before it does it again.
+    pub(super) fn doubts_for_child(&self, unit: UnitRef) -> Vec<Doubt> {
+        if planted::is_on(Bug::RunDoubtForgotten) {
+            return Vec::new();
+        }
+        let mut doubts = self.state.doubts.clone();
+        doubts.extend(self.unit(unit).child_doubts.iter().cloned());
+        doubts
+    }
+
+    // RUN-12.14
+    /// What the entry of the end of a child run says that is in doubt, and which children it leaves.
+    pub(super) fn doubts_with(&self, event: &Event) -> (Vec<Doubt>, Vec<Bytes>) {
+        if !event.is_end() || self.state.spec.parent_run_id.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let children = self.state.children();
+        let children = children.map(|child| Bytes::copy_from_slice(child.as_bytes()));
+        (self.all_doubts(), children.collect())
     }
 
     fn doubt_of(&self, unit: UnitRef, state: &UnitState) -> Option<Doubt> {
@@ -119,8 +153,11 @@ impl Turn<'_> {
         let completed = |unit: &UnitState| unit.stage() == UnitStage::Completed;
         match &self.step(step).kind {
             StepKind::Condition(_) | StepKind::UserInput(_) => false,
-            // What the child did cannot be seen from here.
-            StepKind::SubPlan(_) => units.any(|(_, unit)| completed(unit)),
+            // What the child did cannot be seen from here, but for what it tells with its end.
+            StepKind::SubPlan(_) => units.any(|(_, unit)| {
+                let is_told = !unit.child_doubts.is_empty();
+                completed(unit) || !unit.child.is_empty() || is_told
+            }),
             // The calls of tools of a step that another run carried out are not known here.
             StepKind::LlmDecision(decision) if state.units.iter().any(is_of_other_run) => {
                 decision.tools.iter().any(|tool| self.effect_of(tool).is_effect())

@@ -4,8 +4,8 @@ use super::Turn;
 use super::sessions::has_patch;
 use crate::ids::RunId;
 use crate::journal::{
-    ChildRunEnded, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput, UnitRef,
-    Usage,
+    ChildRunEnded, Doubt, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput,
+    UnitRef, Usage,
 };
 use crate::outcome::AttemptOutcome;
 use crate::plan::Step;
@@ -208,7 +208,13 @@ impl Turn<'_> {
 
     // RUN-4.12
     /// A child run ended.
-    pub(super) fn child_ended(&mut self, run_id: RunId, result: Result<Bytes, String>, used: Option<Usage>) {
+    pub(super) fn child_ended(
+        &mut self,
+        run_id: RunId,
+        result: Result<Bytes, String>,
+        used: Option<Usage>,
+        doubts: Option<Vec<Doubt>>,
+    ) {
         let found = (0..self.n_steps()).find_map(|step| {
             let units = (0..).zip(&self.step_state(step).units);
             let mut of_child = units.filter(|(_, unit)| unit.child[..] == run_id.as_bytes()[..]);
@@ -228,6 +234,8 @@ impl Turn<'_> {
             output,
             error: error.clone(),
             usage: self.settled_by_child(unit, used),
+            tells_doubts: doubts.is_some(),
+            doubts: doubts.unwrap_or_default(),
         }));
         self.warn_of_budget();
         match error {

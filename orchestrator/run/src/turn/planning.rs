@@ -175,6 +175,7 @@ impl Turn<'_> {
             .map(|action| action.profile.action.as_str());
         let allowed = Allowed {
             actions: names.collect(),
+            preset: &self.state.spec.preset,
             constraints: &self.state.spec.constraints,
             catalogue: &catalogue,
             disabled: &disabled,

@@ -1,4 +1,4 @@
-//! Whether an output is what its worker says that outputs of the action are.
+//! Whether an output is what the operator or its worker says that outputs of the action are.
 
 use super::Turn;
 use crate::journal::{OutcomeClass, ToolCalled};

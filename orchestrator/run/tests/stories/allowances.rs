@@ -58,7 +58,12 @@ fn child(world: &World) -> (RunId, Budget) {
 fn ends(world: &mut World, used: Option<Usage>) {
     let (run_id, _) = child(world);
     let result = Ok(encoded(&json!("done")));
-    world.input(Input::ChildEnded { run_id, result, used });
+    world.input(Input::ChildEnded {
+        run_id,
+        result,
+        used,
+        doubts: None,
+    });
 }
 
 fn calls(tool_calls: u64) -> Option<Usage> {
@@ -129,6 +134,7 @@ fn a_child_of_which_nothing_can_be_read_has_used_all_that_it_might_and_one_that_
         run_id,
         result: Err("there is no such plan".to_owned()),
         used: Some(Usage::default()),
+        doubts: None,
     });
     assert_eq!(unmade.shows(), "running: sub failed CHILD_FAILED, b running");
     assert_eq!(unmade.run.state().used().tool_calls, 1);

@@ -397,6 +397,7 @@ fn a_sub_plan_is_a_child_run_with_its_input_and_output() {
         run_id,
         result: Ok(encoded(&json!("done"))),
         used: None,
+        doubts: None,
     });
     assert_eq!(world.output(), json!("done"));
 }
@@ -415,6 +416,7 @@ fn a_child_that_fails_is_tried_again_as_another_run_and_one_that_nobody_waits_fo
         run_id: first,
         result: Err("it failed".to_owned()),
         used: None,
+        doubts: None,
     });
     world.pass(1000);
     let second = child(&world);
@@ -424,6 +426,7 @@ fn a_child_that_fails_is_tried_again_as_another_run_and_one_that_nobody_waits_fo
         run_id: first,
         result: Ok(encoded(&json!(1))),
         used: None,
+        doubts: None,
     });
     assert_eq!(world.shows(), "running: sub running");
     world.input(Input::Cancel {

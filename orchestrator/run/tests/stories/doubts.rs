@@ -1,14 +1,19 @@
 //! Effects of which nobody knows whether they happened, when another plan or another run would make them again.
 
+use std::sync::Arc;
+
 use escapement_run::ids::RunId;
-use escapement_run::journal::{Decision, OutcomeClass, RequestKind};
+use escapement_run::journal::{Decision, Doubt, OutcomeClass, RequestKind};
+use escapement_run::plan;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, InDoubt, Spec};
-use escapement_run::{Input, Keep, Refused, RefusedReason, RewindScope, Rollback, ShownState, Takes};
+use escapement_run::{
+    EditedPlan, Effect, Input, Keep, Refused, RefusedReason, RewindScope, Rollback, ShownState, Takes,
+};
 use serde_json::{Value, json};
 
 use crate::planning::{document, of_goal, offer_profiles, planned, planner, profile, told_planner};
-use crate::world::{World, and, call, completed, failed, rollback, spec, tool};
+use crate::world::{World, and, call, completed, failed, opaque, rollback, spec, tool};
 
 /// One generation of a plan may take a second, and there are three.
 fn limited(unknown: InDoubt, timed_out: InDoubt) -> Spec {
@@ -182,6 +187,7 @@ fn fork(world: &World, keep: Keep<'_>, allow: bool) -> Result<World, Refused> {
         keep,
         edited: None,
         allow_repeat_effects: allow,
+        doubts_of_children: Vec::new(),
     };
     let mut fork = world.fork_taking(RunId::from_random([9; 16]), spec(Preset::Standard), takes)?;
     fork.input(Input::Admit);
@@ -255,4 +261,166 @@ fn what_is_in_doubt_is_not_set_back_unasked() {
     let mut world = World::of(json!([tool("mail", "safe.mail", &[])]));
     world.input(rewind(true));
     assert_eq!(world.shows(), "running: mail running");
+}
+
+const CHILD: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01";
+
+fn sub_plan() -> Value {
+    json!([{"key": "sub", "type": "sub_plan", "config": {"plan_id": CHILD}, "retry": {"max_retries": 1}}])
+}
+
+/// The child that was asked for last, and what it is told.
+fn asked_for(world: &World) -> (RunId, Vec<Doubt>) {
+    let mut effects = world.effects.iter().rev();
+    let started = effects.find_map(|effect| match effect {
+        Effect::StartChild { run_id, doubts, .. } => Some((*run_id, doubts.clone())),
+        _ => None,
+    });
+    started.expect("a child was asked for")
+}
+
+/// The child that was asked for last: it sends the mail.
+fn child_of(parent: &World, on_doubt: InDoubt) -> World {
+    let (_, doubts) = asked_for(parent);
+    let mut spec = limited(on_doubt, on_doubt);
+    (spec.planner, spec.goal) = (None, String::new());
+    spec.parent_run_id = parent.run.state().run_id.clone();
+    spec.doubts = doubts;
+    World::with(sends("a"), spec)
+}
+
+/// The parent hears of its end.
+fn child_ended(parent: &mut World, child: &World) {
+    let (run_id, _) = asked_for(parent);
+    let state = child.run.state();
+    assert!(state.stage().is_end(), "{}", child.shows());
+    let result = match state.end.as_ref().and_then(|end| end.output.clone()) {
+        Some(output) => Ok(child.request_of(&output)),
+        None => Err("it failed".to_owned()),
+    };
+    parent.input(Input::ChildEnded {
+        run_id,
+        result,
+        used: None,
+        doubts: Some(child.journal.last().unwrap().doubts.clone()),
+    });
+}
+
+/// A run whose child sent a mail of which nobody knows more, and that has asked for the next child.
+fn with_a_child_in_doubt() -> World {
+    let mut parent = World::of(sub_plan());
+    let mut child = child_of(&parent, InDoubt::Fail);
+    child.fail("a", OutcomeClass::Unknown);
+    assert_eq!(child.shows(), "failed: a failed AMBIGUOUS_EFFECT");
+    child_ended(&mut parent, &child);
+    parent.pass(60_000);
+    assert_eq!(parent.shows(), "running: sub running");
+    parent
+}
+
+// RUN-12.14, RUN-4.12
+#[test]
+fn a_child_that_is_tried_again_does_not_repeat_an_effect_in_doubt_of_the_one_before() {
+    let mut parent = with_a_child_in_doubt();
+    let mut second = child_of(&parent, InDoubt::Ask);
+    assert_eq!(second.shows(), "waiting: a running");
+    assert!(!second.asked().earlier_execution.is_empty(), "it says which one");
+    second.answer(Decision::Happened, json!({"sent": true}));
+    assert_eq!(second.shows(), "completed: a completed");
+    assert_eq!(second.submitted(), 0);
+    child_ended(&mut parent, &second);
+    assert_eq!(parent.shows(), "completed: sub completed");
+    assert_eq!(parent.run.in_doubt(&parent.disk), [], "it is settled here, too");
+}
+
+// RUN-12.14
+#[test]
+fn what_is_in_doubt_of_a_child_is_in_doubt_in_the_next_plan_and_in_a_fork() {
+    let mut parent = with_a_child_in_doubt();
+    let mut second = child_of(&parent, InDoubt::Ask);
+    second.answer(Decision::Fail, Value::Null);
+    child_ended(&mut parent, &second);
+    assert_eq!(parent.shows(), "failed: sub failed CHILD_FAILED");
+    let again = fork(&parent, Keep::Completed, false).unwrap();
+    assert_eq!(asked_for(&again).1.len(), 1, "in the next child");
+    let own = EditedPlan {
+        plan: Arc::new(plan::read(&opaque(&document(sends("b")))).unwrap()),
+        profiles: vec![mail()],
+    };
+    let takes = |allow_repeat_effects| Takes {
+        keep: Keep::Completed,
+        edited: Some(own.clone()),
+        allow_repeat_effects,
+        doubts_of_children: Vec::new(),
+    };
+    for (allow, shown) in [(false, "waiting: b running"), (true, "running: b running")] {
+        let id = RunId::from_random([9; 16]);
+        let forked = parent.fork_taking(id, spec(Preset::Standard), takes(allow));
+        let mut forked = forked.unwrap();
+        forked.input(Input::Admit);
+        assert_eq!(forked.shows(), shown, "in a plan that makes the call itself");
+    }
+}
+
+// RUN-12.14, RUN-8.4
+#[test]
+fn a_child_that_is_under_way_or_in_doubt_is_not_set_back_unasked() {
+    let rewind = |allow| Input::Rewind {
+        step_key: "sub".to_owned(),
+        scope: RewindScope::Later,
+        allow_repeat_effects: allow,
+    };
+    let mut parent = World::of(sub_plan());
+    assert_eq!(parent.refusal(rewind(false)), RefusedReason::EffectsWouldRepeat);
+    let mut child = child_of(&parent, InDoubt::Fail);
+    child.fail("a", OutcomeClass::Unknown);
+    child_ended(&mut parent, &child);
+    assert_eq!(parent.shows(), "running: sub running", "it backs off");
+    assert_eq!(parent.refusal(rewind(false)), RefusedReason::EffectsWouldRepeat);
+    parent.input(rewind(true));
+    assert_eq!(asked_for(&parent).1, []);
+}
+
+// RUN-12.14
+#[test]
+fn a_child_that_is_cancelled_says_what_was_in_flight_and_a_fork_is_told_of_it() {
+    let mut parent = World::of(sub_plan());
+    let mut child = child_of(&parent, InDoubt::Ask);
+    let cancel = || Input::Cancel {
+        reason: "parent".to_owned(),
+    };
+    let before = child.run.in_doubt(&child.disk);
+    child.input(cancel());
+    assert_eq!(child.journal.last().unwrap().doubts, before);
+    assert_eq!(before.len(), 1);
+    parent.input(cancel());
+    let children: Vec<RunId> = parent.run.state().children().collect();
+    assert_eq!(children, [asked_for(&parent).0], "whose end it does not hear of");
+    let takes = |allow_repeat_effects| Takes {
+        keep: Keep::Completed,
+        edited: None,
+        allow_repeat_effects,
+        doubts_of_children: before.clone(),
+    };
+    let forked = |allow| {
+        let id = RunId::from_random([9; 16]);
+        let mut fork = parent
+            .fork_taking(id, spec(Preset::Standard), takes(allow))
+            .unwrap();
+        fork.input(Input::Admit);
+        asked_for(&fork).1
+    };
+    assert_eq!(forked(false), before);
+    assert_eq!(forked(true), []);
+}
+
+// RUN-12.14
+#[test]
+fn a_run_that_nobody_waits_for_says_nothing_of_doubts_with_its_end() {
+    let mut world = World::of(sends("a"));
+    world.input(Input::Cancel {
+        reason: "user".to_owned(),
+    });
+    let last = world.journal.last().unwrap();
+    assert_eq!((&last.doubts, &last.children), (&Vec::new(), &Vec::new()));
 }

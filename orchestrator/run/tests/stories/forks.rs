@@ -291,6 +291,7 @@ fn a_fork_does_not_send_again_what_a_loop_sent_before_it_failed() {
     let takes = Takes {
         keep: Keep::Before("l"),
         edited: None,
+        doubts_of_children: Vec::new(),
         allow_repeat_effects: true,
     };
     let mut back = world.fork_taking(other_id(), again(), takes).unwrap();

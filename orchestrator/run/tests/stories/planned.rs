@@ -100,3 +100,29 @@ fn a_model_of_a_planned_step_has_its_tools_as_they_were_offered() {
         json!([{"name": "pure.work", "description": "does pure.work", "parameters": {"type": "object"}}])
     );
 }
+
+// RUN-11.6
+#[test]
+fn a_planner_makes_plans_of_two_to_seven_steps_in_plan_mode() {
+    let steps = |n: usize| json!((0..n).map(|at| call(&format!("s{at}"))).collect::<Vec<_>>());
+    for (preset, n_steps, is_taken) in [
+        (Preset::PlanMode, 0, false),
+        (Preset::PlanMode, 1, false),
+        (Preset::PlanMode, 2, true),
+        (Preset::PlanMode, 7, true),
+        (Preset::PlanMode, 8, false),
+        (Preset::Standard, 1, true),
+        (Preset::Standard, 8, true),
+    ] {
+        let mut spec = planned(preset);
+        spec.limits.max_generations = 1;
+        let mut world = of_goal(spec);
+        plans(&mut world, steps(n_steps));
+        let (verdict, codes) = match is_taken {
+            true => (Verdict::Accepted, vec![]),
+            false => (Verdict::Refused, vec!["PLAN_SIZE"]),
+        };
+        assert_eq!(verdicts(&world), [verdict], "{n_steps} steps with {preset:?}");
+        assert_eq!(violation_codes(&world), codes);
+    }
+}

@@ -190,6 +190,7 @@ impl World {
             keep,
             edited,
             allow_repeat_effects: false,
+            doubts_of_children: Vec::new(),
         };
         self.fork_taking(run_id, spec, takes)
     }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use escapement_model::spelling::Speller;
 use escapement_model::{Opaque, PlanId, RunId};
 use escapement_run::plan::import::{Format, import};
-use escapement_run::plan::{self, Code, Plan, Violation, Violations};
+use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Spec, stored_name};
 use escapement_run::{Blobs, Run, planner, preview};
@@ -274,7 +274,7 @@ impl Runs {
         };
         check_run(spec.author.as_deref(), &plan, &spec)?;
         let not_carried_out = || plan::not_carried_out(&plan);
-        if let Some(violations) = out_of_size(&plan, &spec).or_else(not_carried_out) {
+        if let Some(violations) = plan::out_of_size(&plan, &spec.preset).or_else(not_carried_out) {
             return Ok(Err(violations));
         }
         let own_actions = spec.actions().map(str::to_owned).collect();
@@ -342,23 +342,6 @@ fn breaks(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Option<Violat
     let broken = plan::constraints::violations(plan, &spec.constraints, profiles);
     Violations::new(broken).filter(|_| spec.is_given_plan())
 }
-
-/// A decomposed question has neither a single step nor too many for one to follow.
-fn out_of_size(plan: &Plan, spec: &Spec) -> Option<Violations> {
-    let n_steps = plan.steps.len();
-    if spec.preset != Preset::PlanMode.as_str() || PLAN_MODE_STEPS.contains(&n_steps) {
-        return None;
-    }
-    let (least, most) = (PLAN_MODE_STEPS.start(), PLAN_MODE_STEPS.end());
-    Violations::new(vec![Violation {
-        path: "steps".to_owned(),
-        code: Code::PlanSize,
-        message: format!("A plan under the preset plan_mode has {least} to {most} steps, not {n_steps}."),
-    }])
-}
-
-/// Steps of a plan under the preset `plan_mode`.
-const PLAN_MODE_STEPS: std::ops::RangeInclusive<usize> = 2..=7;
 
 fn spawned(run: v1::Run) -> v1::CreateRunResponse {
     v1::CreateRunResponse {

@@ -9,7 +9,7 @@ use crate::revision_plans::RevisionPlans;
 use crate::views::{
     AttemptsFold, artifact_view, event_id, evidence, key_of, uncalled, unit_text, was_verified,
 };
-use escapement_model::RunId;
+use escapement_model::{ExecutionId, RunId};
 use escapement_run::ids::artifact_id;
 use escapement_run::journal::{Entry, Event};
 use escapement_run::plan::Plan;
@@ -67,12 +67,33 @@ impl Runs {
         let last = forward(&self.runs, run_id, next, 1, 1).await?.last_sequence;
         let behind = page.behind.unwrap_or(next);
         Ok(v1::ListEvidenceResponse {
-            evidence: page.shown(),
+            evidence: self.with_records(page.shown()).await,
             next_page_token: match is_at_the_end(behind, last) {
                 true => String::new(),
                 false => paging::token([behind, 0, 0], &filters),
             },
         })
+    }
+}
+
+impl Runs {
+    /// The same, with what the contract has on record of what was called.
+    async fn with_records(&self, mut found: Vec<v1::Evidence>) -> Vec<v1::Evidence> {
+        let called = found
+            .iter()
+            .filter_map(|evidence| evidence.execution_id.parse().ok());
+        let records = self.runs.records_of(called.collect()).await;
+        let called = found
+            .iter_mut()
+            .filter(|evidence| evidence.execution_id.parse::<ExecutionId>().is_ok());
+        for (evidence, record) in called.zip(records) {
+            evidence.worker_id = record.worker_id;
+            evidence.contract_digest = record.plan_digest;
+            if evidence.status == FENCED {
+                evidence.late_outcome = record.outcome;
+            }
+        }
+        found
     }
 }
 
@@ -182,6 +203,8 @@ impl Page<'_> {
     }
 }
 
+/// The status of an attempt that its run went on without.
+const FENCED: &str = "fenced";
 const PAGE: i32 = 20;
 const PAGE_MAX: i32 = 100;
 /// Bytes of entries that are read at a time.

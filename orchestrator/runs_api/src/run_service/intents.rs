@@ -2,7 +2,7 @@
 
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use escapement_run::intents::{Intent, classify};
+use crate::intents::intents;
 use escapement_wire::runs::v1;
 
 // RUN-12.11
@@ -18,15 +18,15 @@ pub(super) fn classified(
     }
     fields.conclude()?;
     let (known, otherwise) = match request.intent.as_str() {
-        "" => (classify(&request.query), GENERIC),
-        own => (Intent::named(own), own),
+        "" => (intents().classify(&request.query), GENERIC),
+        own => (intents().named(own), own),
     };
     Ok(match known {
         Some(intent) => v1::ClassifyIntentResponse {
-            intent: intent.name.to_owned(),
-            artifact_type: intent.artifact_type.to_owned(),
-            mime_type: intent.mime_type.to_owned(),
-            alternatives: intent.alternatives.iter().map(|&one| one.to_owned()).collect(),
+            intent: intent.name.clone(),
+            artifact_type: intent.artifact_type.clone(),
+            mime_type: intent.mime_type.clone(),
+            alternatives: intent.alternatives.clone(),
             generates: intent.generates,
         },
         None => v1::ClassifyIntentResponse {

@@ -252,6 +252,9 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
             None => String::new(),
         },
         replan_events: Vec::new(),
+        worker_id: String::new(),
+        contract_digest: String::new(),
+        late_outcome: String::new(),
         usage: end
             .and_then(|(_, _, output)| output.usage.as_ref())
             .map(crate::budget::usage_view),

@@ -131,3 +131,31 @@ async fn a_run_gets_the_profiles_of_every_action_of_its_plan() {
     }
     assert!(unsaid.seen && !llm.seen);
 }
+
+// RUN-12.13
+#[tokio::test]
+async fn the_schema_of_outputs_that_an_operator_gives_is_kept_and_told_to_runs() {
+    let world = World::new();
+    let schema = json!({"type": "object", "required": ["n"]}).to_string();
+    let with = |output_schema: &str| v1::ActionProfile {
+        output_schema: output_schema.to_owned(),
+        ..profile("said")
+    };
+    assert_eq!(put(&world, with(&schema)).await.unwrap().output_schema, schema);
+    let world = world.killed();
+    assert_eq!(page(&world, 9, "").await.profiles[0].output_schema, schema);
+    let steps = json!([{"key": "a", "type": "tool_call", "config": {"tool_name": "said"}}]);
+    let document = object(&json!({"schema": "escapement.plan/1", "name": "p", "steps": steps}));
+    let plan = plan::read(&document).unwrap();
+    let seen = world.runs.seen().clone();
+    let readers = world.runs.readers();
+    let read = readers.read(move |reader| profiles_of(reader, &plan, &[], &seen));
+    assert_eq!(read.await.unwrap()[0].output_schema, schema);
+
+    let long = format!("{{\"type\": \"{}\"}}", "x".repeat(16 << 10));
+    for wrong in ["{", "[]", "1", long.as_str()] {
+        let refused = put(&world, with(wrong)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{wrong:.9}");
+        assert!(refused.message().contains("profile.output_schema"), "{refused:?}");
+    }
+}

@@ -230,6 +230,7 @@ impl World {
                             run_id: child,
                             result: Ok(output),
                             used: None,
+                            doubts: None,
                         },
                     ));
                 }

@@ -8,6 +8,7 @@ use escapement_runs_host::{NotForked, RunsHost};
 use escapement_store::runs::ClientRequest;
 
 use super::{Created, RunsHandle, attached, new};
+use crate::children::in_doubt;
 use crate::error::CallError;
 
 /// A run that is to go on where another one was.
@@ -84,6 +85,7 @@ impl RunsHandle {
             let mut spec = fork.spec.unwrap_or_else(|| other.state().spec.clone());
             spec.parent_run_id.clear();
             let digest = fork.request.as_ref().map(|request| request.digest);
+            let children = other.state().children().collect();
             let run = NewFork {
                 run_id: fork.run_id,
                 ended: ended.as_ref(),
@@ -92,6 +94,7 @@ impl RunsHandle {
                 keep: fork.keep.as_keep(),
                 edited: fork.edited,
                 allow_repeat_effects: fork.allow_repeat_effects,
+                doubts_of_children: in_doubt(children, host),
             };
             let request = fork.request;
             match host.fork(escapement_runs_host::Fork { run, request }, now) {

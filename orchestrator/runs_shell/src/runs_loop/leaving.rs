@@ -8,7 +8,7 @@ use escapement_runs_host::{Create, Ended, NotCreated};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
-use crate::children::{ChildEnd, child_spec, waits_for};
+use crate::children::{ChildEnd, child_spec, last_entry, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
@@ -30,7 +30,7 @@ impl<S: RunStore> RunsLoop<S> {
                 parent,
                 last_entry,
             } = ended;
-            let end = ChildEnd::of(&last_entry, self.host.blobs());
+            let end = ChildEnd::of(&last_entry, &mut self.host);
             self.child_ended(parent, run_id, end);
         }
     }
@@ -93,6 +93,7 @@ impl<S: RunStore> RunsLoop<S> {
                 revision_digest,
                 input,
                 budget,
+                doubts,
             } => {
                 let wanted = WantedPlan::of(&run.state().spec, plan_id, revision_digest);
                 let child = Child {
@@ -100,6 +101,7 @@ impl<S: RunStore> RunsLoop<S> {
                     run_id: child,
                     input,
                     budget,
+                    doubts,
                 };
                 self.start_child(child, wanted);
             }
@@ -153,27 +155,29 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     /// What a child that ended some time ago came to; `None` if there was none.
-    fn ended_before(&self, child: RunId) -> Option<ChildEnd> {
+    fn ended_before(&mut self, child: RunId) -> Option<ChildEnd> {
         let reader = self.host.reader();
         let read = || -> Result<_, escapement_store::StoreFault> {
             if reader.removed(child)?.is_some() {
                 let why = "the child run ended and was removed".to_owned();
-                return Ok(Some(ChildEnd::unreadable(why)));
+                return Ok(Some(Err(ChildEnd::unreadable(why))));
             }
             let Some(summary) = reader.summary(child)? else {
                 return Ok(None);
             };
             if summary.progress.ended_at.is_none() {
-                return Ok(Some(ChildEnd::unreadable("the child run is damaged".to_owned())));
+                let why = "the child run is damaged".to_owned();
+                return Ok(Some(Err(ChildEnd::unreadable(why))));
             }
-            let last = reader.journal(child, summary.next_seq - 1, 1)?;
-            let entry = last.and_then(|page| page.entries.into_iter().next());
-            let bytes = entry.map(|entry| entry.bytes).unwrap_or_default();
-            Ok(Some(ChildEnd::of(&bytes, self.host.blobs())))
+            Ok(Some(Ok(last_entry(reader, child, &summary)?)))
         };
-        read().unwrap_or_else(|fault| {
+        let read = read().unwrap_or_else(|fault| {
             let why = format!("the child run cannot be read: {fault}");
-            Some(ChildEnd::unreadable(why))
+            Some(Err(ChildEnd::unreadable(why)))
+        });
+        read.map(|end| match end {
+            Ok(last_entry) => ChildEnd::of(&last_entry, &mut self.host),
+            Err(unreadable) => unreadable,
         })
     }
 

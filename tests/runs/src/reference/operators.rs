@@ -53,7 +53,8 @@ impl Run {
             let is_in_doubt = |unit| may_be_in_doubt && self.is_in_doubt(unit);
             let mut units = self.steps[*step].units.iter();
             let is_done = |unit: &Unit| matches!(unit.state, UnitState::Completed(_));
-            has_effect && units.any(|unit| is_done(unit) || is_in_doubt(unit))
+            let is_under_way = |unit: &Unit| is_child && matches!(unit.state, UnitState::InFlight);
+            has_effect && units.any(|unit| is_done(unit) || is_under_way(unit) || is_in_doubt(unit))
         })
     }
 
