@@ -3,6 +3,7 @@
 use crate::children::saved;
 use crate::commands::succeeds;
 use crate::plan_words::{call, question, text, with};
+use crate::recovery::{flip_document, padding};
 use crate::world::World;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ fn runs_db(world: &World) -> Connection {
 }
 
 /// Contents that are no documents of revisions.
-fn n_payloads(world: &World) -> i64 {
+pub(crate) fn n_payloads(world: &World) -> i64 {
     let sql = "SELECT count(*) FROM content WHERE revision IS NULL";
     runs_db(world).query_row(sql, [], |row| row.get(0)).unwrap()
 }
@@ -71,6 +72,28 @@ async fn s8_a_discarded_run_keeps_its_journal_and_no_payload() {
             "{method}"
         );
     }
+    world.orchestrator.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn s8_a_run_whose_plan_cannot_be_read_points_to_its_discard() {
+    let mut world = World::start().await;
+    let asks = with(question("q"), json!({ "description": "a text to be damaged" }));
+    let run_id = world.run(json!([asks, padding()])).await;
+    world.open_request(&run_id).await;
+    world.kill();
+    flip_document(&world.directory.join("store"), "a text to be damaged");
+    world.starts().await;
+    let rewind = json!({ "run_id": run_id, "step_key": "q" });
+    let refused = world.refusal("RunService/RewindRun", rewind).await;
+    assert_eq!(refused.is(), (Code::DataLoss, "RUN_DAMAGED"));
+    assert!(refused.message.contains("DiscardRun"), "{refused:?}");
+    let run = discard(&world, &run_id).await;
+    assert_eq!(
+        (&run["state"], &run["error"]["code"]),
+        (&json!("cancelled"), &json!("RUN_DAMAGED"))
+    );
+    assert!(world.all_runs(json!({ "live": true })).await.is_empty());
     world.orchestrator.stop().await.unwrap();
 }
 

@@ -266,8 +266,37 @@ async fn s99_the_kind_of_the_error_follows_from_its_cause() {
         .ended_run(json!([call("good", "script.pure", json!({}))]))
         .await;
     assert_eq!(
-        (&run["error_type"], &run["replans_count"]),
-        (&json!("no_error"), &json!(0))
+        (&run["error_type"], &run["error"], &run["replans_count"]),
+        (&json!("no_error"), &Value::Null, &json!(0))
     );
+
+    // No plan; one that fails; and one that fails before one that does not.
+    let unknown = json!([call("a", "script.unknown", json!({}))]);
+    let fails = json!([call(
+        "a",
+        "script.pure",
+        json!({ "fail": "BROKEN", "fatal": true })
+    )]);
+    let works = json!([call("a", "script.safe", json!({}))]);
+    for (plans, error_type, replans) in [
+        ([&unknown, &unknown], "PLANNING_ERROR", 0),
+        ([&fails, &unknown], "EXECUTION_ERROR", 0),
+        ([&fails, &works], "no_error", 1),
+    ] {
+        let plans = plans.map(|steps| json!({ "answer": { "plan": document(steps.clone()) } }));
+        let planner = json!({ "action": "script.planner", "parameters": { "plans": plans } });
+        let limits = json!({ "max_generations": 2, "max_substitutions": 0 });
+        let request = json!({ "goal": "Weigh the bears", "planner": planner, "limits": limits });
+        let run = world.ended(&world.create(request).await).await;
+        assert_eq!(
+            (&run["error_type"], &run["replans_count"]),
+            (&json!(error_type), &json!(replans)),
+            "{run:#}"
+        );
+        let has_text = run["error"]["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty());
+        assert_eq!(has_text, error_type != "no_error", "{run:#}");
+    }
     world.close().await;
 }

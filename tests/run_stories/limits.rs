@@ -79,49 +79,99 @@ async fn s19_a_question_costs_life_and_neither_watchdog_nor_run_limit() {
     world.close().await;
 }
 
+/// What each preset says of limits, policies and autonomy; 0 for the number of cores.
+fn presets() -> [(&'static str, Value); 5] {
+    let differs = |limits: Value, policy: Value, level: i32| {
+        let limits = with(
+            json!({
+                "attempt_ms": 30_000, "queue_wait_ms": 30_000, "worker_wait_ms": 30_000,
+                "watchdog_ms": 0, "revision_ms": 0, "run_ms": 3_600_000, "lifetime_ms": 604_800_000,
+                "pause_ms": 604_800_000, "question_ms": 86_400_000, "approval_ms": 86_400_000,
+                "max_retries": 3, "backoff_ms": 1_000, "multiplier": 2.0, "max_backoff_ms": 30_000,
+                "max_concurrency": 1, "batch_size": 5, "max_turns": 5,
+                "max_generations": 5, "max_substitutions": 3,
+            }),
+            limits,
+        );
+        let policy = with(
+            json!({
+                "resume": "retry_pending", "ambiguity": "fail", "ambiguous_timeout": "retry",
+                "on_failure": "abort", "on_dependency_failure": "skip", "escalate": false, "quorum": 1,
+            }),
+            policy,
+        );
+        json!({ "limits": limits, "policy": policy, "autonomy_level": level })
+    };
+    let asks = json!({ "ambiguity": "ask", "ambiguous_timeout": "ask" });
+    let execution = json!({
+        "backoff_ms": 100, "max_backoff_ms": 86_400_000, "revision_ms": 60_000, "run_ms": 325_000,
+        "max_concurrency": 0, "max_substitutions": 0,
+    });
+    let drains = json!({ "on_failure": "drain", "on_dependency_failure": "null_if_optional" });
+    let plan_mode =
+        json!({ "backoff_ms": 0, "multiplier": 1.0, "max_generations": 1, "max_substitutions": 0 });
+    let goes_on = json!({ "on_failure": "skip", "on_dependency_failure": "synthetic", "escalate": true });
+    let autonomous = json!({ "attempt_ms": 60_000, "max_generations": 1, "max_substitutions": 0 });
+    let blocks = json!({ "ambiguity": "ask", "on_dependency_failure": "block" });
+    let protocol = json!({
+        "attempt_ms": 60_000, "max_retries": 0, "watchdog_ms": 30_000, "max_generations": 1,
+    });
+    [
+        ("standard", differs(json!({}), asks, 1)),
+        ("execution", differs(execution, drains, 4)),
+        ("plan_mode", differs(plan_mode, goes_on, 4)),
+        ("autonomous", differs(autonomous, blocks, 1)),
+        ("protocol", differs(protocol, json!({}), 4)),
+    ]
+}
+
 #[tokio::test]
 async fn s85_limits_are_resolved_by_preset_and_explicit_fields_win() {
     let world = World::start().await;
-    // Attempt, retries, watchdog, revision, run, concurrency or 0 for the cores, autonomy.
-    let table = [
-        ("standard", 30_000, 3, 0, 0, 3_600_000, 1, 1),
-        ("execution", 30_000, 3, 0, 60_000, 325_000, 0, 4),
-        ("plan_mode", 30_000, 3, 0, 0, 3_600_000, 1, 4),
-        ("autonomous", 60_000, 3, 0, 0, 3_600_000, 1, 1),
-        ("protocol", 60_000, 0, 30_000, 0, 3_600_000, 1, 4),
-    ];
-    for (preset, attempt_ms, retries, watchdog_ms, revision_ms, run_ms, concurrency, level) in table {
+    for (preset, mut expected) in presets() {
         let steps = json!([question("q"), question("r")]);
         let request = json!({ "document": document(steps), "preset": preset });
         let created = world.call("RunService/CreateRun", request).await;
-        let (run, limits) = (&created["run"], &created["run"]["limits"]);
-        let shown = |name: &str| limits[name].as_i64().unwrap();
-        assert_eq!(run["autonomy_level"], level, "{preset}");
-        assert_eq!(shown("attempt_ms"), attempt_ms, "{preset}");
-        assert_eq!(shown("max_retries"), retries, "{preset}");
-        assert_eq!(shown("watchdog_ms"), watchdog_ms, "{preset}");
-        assert_eq!(shown("revision_ms"), revision_ms, "{preset}");
-        assert_eq!(shown("run_ms"), run_ms, "{preset}");
-        let cores = i64::try_from(std::thread::available_parallelism().unwrap().get()).unwrap();
+        let concurrency = &mut expected["limits"]["max_concurrency"];
+        if *concurrency == 0 {
+            *concurrency = json!(std::thread::available_parallelism().unwrap().get());
+        }
+        let run = &created["run"];
+        assert_eq!(run["autonomy_level"], expected["autonomy_level"], "{preset}");
+        for message in ["limits", "policy"] {
+            for (field, value) in expected[message].as_object().unwrap() {
+                assert_eq!(run[message][field], *value, "{field} of {preset}");
+            }
+        }
+        // What a run has for an output if its plans failed is for runs with a planner. A plan that is not there yet has too few
+        // steps for one of the presets.
+        assert!(run["resolved_fallback"].is_null(), "{preset}");
+        if preset == "plan_mode" {
+            continue;
+        }
+        let planned =
+            json!({ "goal": "Weigh the bears", "planner": { "action": "script.nobody" }, "preset": preset });
+        let planned = world.call("RunService/CreateRun", planned).await["run"].take();
         assert_eq!(
-            shown("max_concurrency"),
-            if concurrency == 0 { cores } else { concurrency },
-            "{preset}"
+            !planned["resolved_fallback"].is_null(),
+            preset == "execution",
+            "{planned:#}"
         );
-        assert_eq!(shown("question_ms"), 86_400_000, "{preset}");
-        assert_eq!(shown("lifetime_ms"), 604_800_000, "{preset}");
     }
     let request = json!({
         "document": document(json!([question("q")])), "preset": "protocol", "autonomy_level": 2,
         "limits": { "attempt_ms": 7_000, "max_retries": 9, "watchdog_ms": 1_234 },
+        "policy": { "ambiguity": "ask" },
     });
     let run = world.call("RunService/CreateRun", request).await["run"].take();
     assert_eq!(run["autonomy_level"], 2);
     assert_eq!(run["limits"]["attempt_ms"], 7_000);
     assert_eq!(run["limits"]["max_retries"], 9);
     assert_eq!(run["limits"]["watchdog_ms"], 1_234);
+    assert_eq!(run["policy"]["ambiguity"], "ask");
     assert_eq!(
-        run["limits"]["run_ms"], 3_600_000,
+        (&run["limits"]["run_ms"], &run["policy"]["ambiguous_timeout"]),
+        (&json!(3_600_000), &json!("retry")),
         "what is not named is the preset's"
     );
     world.close().await;
@@ -129,7 +179,7 @@ async fn s85_limits_are_resolved_by_preset_and_explicit_fields_win() {
 
 #[tokio::test]
 async fn s85_the_step_goes_before_the_profile_and_that_before_the_preset() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     let profile = json!({"action": "script.pure", "effect": "pure", "risk": "safe", "attempt_ms": 4_000});
     world.profile(profile).await;
     let steps = json!([
@@ -150,6 +200,22 @@ async fn s85_the_step_goes_before_the_profile_and_that_before_the_preset() {
         .map(|one| &one["plan"]["steps"][0]["timeout_ms"])
         .collect();
     assert_eq!(limits, [&json!(3_000), &json!(4_000), &json!(5_000)]);
+
+    // Another profile is for the runs that come, whatever process the one at hand goes on in.
+    let steps = json!([question("q"), call("profile", "script.pure", json!({}))]);
+    let before = world.run(steps.clone()).await;
+    let request = world.open_request(&before).await;
+    let profile = json!({"action": "script.pure", "effect": "pure", "risk": "safe", "attempt_ms": 6_000});
+    world.profile(profile).await;
+    world.crash().await;
+    let after = world.run(steps).await;
+    let asked = world.open_request(&after).await;
+    for (run_id, request, attempt_ms) in [(before, request, 4_000), (after, asked, 6_000)] {
+        world.respond(&request, json!({ "text": "on" })).await.unwrap();
+        world.ended(&run_id).await;
+        let submitted = world.executions_of(&run_id).await;
+        assert_eq!(submitted[0]["plan"]["steps"][0]["timeout_ms"], attempt_ms);
+    }
     world.close().await;
 }
 
@@ -169,11 +235,33 @@ async fn s86_a_step_that_is_too_slow_says_so_with_its_limit() {
     let attempt = world.step(&run_id, "slow").await["attempts"][0].take();
     assert_eq!(attempt["category"], "timed_out");
 
-    let steps = json!([call("slow", "script.pure", json!({ "hang": true }))]);
-    let request = json!({ "document": document(steps), "limits": { "revision_ms": 300 } });
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s86_a_revision_that_is_too_slow_is_replanned_or_ends_the_run() {
+    let world = World::start().await;
+    let slow = json!([call("slow", "script.pure", json!({ "hang": true }))]);
+    let request = json!({ "document": document(slow.clone()), "limits": { "revision_ms": 1_000 } });
+    let run = world.ended(&world.create(request).await).await;
     assert_eq!(
-        world.ended(&world.create(request).await).await["state"],
-        "timeout"
+        (&run["state"], &run["reason"]),
+        (&json!("timeout"), &json!("revision"))
     );
+
+    let plan = |steps: Value| json!({ "answer": { "plan": document(steps) } });
+    let works = json!([call("works", "script.pure", json!({ "answer": { "n": 1 } }))]);
+    for (max_generations, state, replans) in [(2, "completed", 1), (1, "timeout", 0)] {
+        let plans = json!([plan(slow.clone()), plan(works.clone())]);
+        let planner = json!({ "action": "script.planner", "parameters": { "plans": plans } });
+        let limits = json!({ "revision_ms": 1_000, "max_generations": max_generations });
+        let request = json!({ "goal": "Weigh the bears", "planner": planner, "limits": limits });
+        let run = world.ended(&world.create(request).await).await;
+        assert_eq!(
+            (&run["state"], &run["replans_count"]),
+            (&json!(state), &json!(replans)),
+            "{run:#}"
+        );
+    }
     world.close().await;
 }

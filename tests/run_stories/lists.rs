@@ -1,7 +1,9 @@
 //! Lists, counts and what is left of runs.
 
+use crate::discards::n_payloads;
 use crate::plan_words::{call, document, question, text, unattended, with};
-use crate::world::{UNDER_WAY_FLAG, World};
+use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
+use escapement_tests::wait_for;
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -155,17 +157,31 @@ async fn s89_history_details_counts_and_the_next_step() {
 #[tokio::test]
 async fn s73_a_live_run_is_not_deleted_and_of_an_ended_one_its_id_stays() {
     let world = World::start().await;
-    let run_id = world.run(json!([question("q")])).await;
-    world.open_request(&run_id).await;
-    let refusal = world
-        .refusal("RunService/DeleteRun", json!({ "run_id": run_id }))
+    let waiting = world.run(json!([question("q")])).await;
+    world.open_request(&waiting).await;
+    let running = world
+        .run(json!([call("a", "script.pure", json!({ "hang": true }))]))
         .await;
-    assert_eq!(refusal.is(), (Code::FailedPrecondition, "RUN_NOT_ENDED"));
-    let large = json!([call("a", "script.pure", json!({ "bytes": 50_000 }))]);
-    let kept = text(&world.ended_run(large.clone()).await["run_id"]);
-    let request = unattended(json!({ "document": document(large), "request_id": "once" }));
+    world.called_times(&running, "a", 1).await;
+    for run_id in [waiting, running] {
+        let refusal = world
+            .refusal("RunService/DeleteRun", json!({ "run_id": run_id }))
+            .await;
+        assert_eq!(refusal.is(), (Code::FailedPrecondition, "RUN_NOT_ENDED"));
+        world
+            .call("RunService/CancelRun", json!({ "run_id": run_id }))
+            .await;
+    }
+    let large = |unit: &str| {
+        let bytes =
+            |key: &str, unit: &str| call(key, "script.pure", json!({ "bytes": 50_000, "unit": unit }));
+        json!([bytes("a", "x"), bytes("b", unit)])
+    };
+    let kept = text(&world.ended_run(large("y")).await["run_id"]);
+    let request = unattended(json!({ "document": document(large("z")), "request_id": "once" }));
     let removed = world.create(request.clone()).await;
     world.ended(&removed).await;
+    assert_eq!(n_payloads(&world), 3, "one of both, and one of each");
     world
         .call("RunService/DeleteRun", json!({ "run_id": removed }))
         .await;
@@ -176,14 +192,42 @@ async fn s73_a_live_run_is_not_deleted_and_of_an_ended_one_its_id_stays() {
         assert_eq!(refusal.is(), (Code::NotFound, "RUN_REMOVED"), "{method}");
     }
     // What another run has of the same bytes stays.
+    assert_eq!(n_payloads(&world), 2);
     assert_eq!(text(&world.result(&kept, "a").await["text"]).len(), 50_000);
     // The id stays used: the request that made it makes no second one.
-    match world.try_call("RunService/CreateRun", request).await {
-        Ok(again) => assert_eq!(again["run"]["run_id"], removed.as_str()),
-        Err(refusal) => assert_eq!(refusal.reason, "RUN_REMOVED", "{refusal:?}"),
-    }
-    assert_eq!(world.called(&removed).len(), 1);
+    let refusal = world.refusal("RunService/CreateRun", request).await;
+    assert_eq!(refusal.is(), (Code::NotFound, "RUN_REMOVED"));
+    assert_eq!(world.called(&removed).len(), 2);
     world.close().await;
+}
+
+#[tokio::test]
+async fn s73_retention_removes_the_oldest_runs_that_have_ended_and_none_that_lives() {
+    let world = World::start_with(|settings| settings.flag("--keep-runs-count", 1)).await;
+    let live = world.run(json!([question("q")])).await;
+    world.open_request(&live).await;
+    let large = json!([call("a", "script.pure", json!({ "bytes": 50_000 }))]);
+    let mut ended = Vec::new();
+    for _ in 0..3 {
+        ended.push(text(&world.ended_run(large.clone()).await["run_id"]));
+    }
+    let is_gone = async || {
+        let runs = world.all_runs(json!({})).await;
+        (runs.len() == 2).then_some(())
+    };
+    wait_for("the removal of two runs", LIMIT, is_gone).await.unwrap();
+    let kept = ended.pop().unwrap();
+    for run_id in ended {
+        let refusal = world
+            .refusal("RunService/GetRun", json!({ "run_id": run_id }))
+            .await;
+        assert_eq!(refusal.is(), (Code::NotFound, "RUN_REMOVED"));
+    }
+    assert_eq!(text(&world.result(&kept, "a").await["text"]).len(), 50_000);
+    let request = world.open_request(&live).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    assert_eq!(world.ended(&live).await["state"], "completed");
+    world.orchestrator.stop().await.unwrap();
 }
 
 #[tokio::test]

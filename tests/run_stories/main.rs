@@ -8,6 +8,7 @@
 
 mod api;
 mod commands;
+mod folded;
 mod plan_words;
 mod script;
 mod witness;
@@ -36,6 +37,7 @@ mod reasons;
 mod records;
 mod recovery;
 mod refused;
+mod restores;
 mod samples;
 mod sessions;
 mod states;

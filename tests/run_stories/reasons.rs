@@ -3,6 +3,7 @@
 use crate::plan_words::{call, document, question, unattended, with};
 use crate::world::World;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tonic::Code;
 
 const NOBODY: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e02";
@@ -113,4 +114,64 @@ async fn a_store_that_takes_no_writes_refuses_and_forgets_nothing_that_it_was_to
     held.execute_batch("ROLLBACK").unwrap();
     world.in_state(&run_id, "paused").await;
     world.close().await;
+}
+
+/// Gives every stored document another schema, with all checksums, as a store has them that another version wrote.
+fn change_schemas(store: &std::path::Path) {
+    let file = rusqlite::Connection::open(store.join("runs.db")).unwrap();
+    let sql = "SELECT place, digest, revision, bytes FROM content WHERE revision IS NOT NULL";
+    let mut documents = file.prepare(sql).unwrap();
+    let blob = |row: &rusqlite::Row<'_>, column| row.get::<_, Vec<u8>>(column);
+    let rows = documents.query_map([], |row| {
+        Ok((row.get::<_, i64>(0)?, blob(row, 1)?, blob(row, 2)?, blob(row, 3)?))
+    });
+    for (place, before, revision, mut bytes) in rows.unwrap().map(Result::unwrap) {
+        let schema = b"escapement.plan/1";
+        let at = bytes
+            .windows(schema.len())
+            .position(|window| window == schema)
+            .unwrap();
+        bytes[at + schema.len() - 1] = b'9';
+        let digest = Sha256::digest(&bytes).to_vec();
+        let mut summed = Vec::new();
+        for part in [&digest, &revision] {
+            summed.push(4);
+            summed.extend(u64::try_from(part.len()).unwrap().to_le_bytes());
+            summed.extend(part);
+        }
+        let set = "UPDATE content SET digest = ?1, revision_checksum = ?2, bytes = ?3 WHERE place = ?4";
+        file.execute(set, (&digest, crc_32(&summed), bytes, place))
+            .unwrap();
+        file.execute("UPDATE pin SET digest = ?1 WHERE digest = ?2", (digest, before))
+            .unwrap();
+    }
+}
+
+fn crc_32(bytes: &[u8]) -> u32 {
+    let mut sum = !0_u32;
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = sum >> 1 ^ if sum & 1 == 1 { 0xEDB8_8320 } else { 0 };
+        }
+    }
+    !sum
+}
+
+#[tokio::test]
+async fn a_stored_document_that_this_version_does_not_know_is_unreadable() {
+    let mut world = World::start().await;
+    let run = world
+        .ended_run(json!([call("a", "script.pure", json!({}))]))
+        .await;
+    let again = unattended(json!({ "revision_digest": run["revision_digest"] }));
+    let is_run = world.create(again.clone()).await;
+    assert_eq!(world.ended(&is_run).await["state"], "completed");
+    world.kill();
+    change_schemas(&world.directory.join("store"));
+    world.starts().await;
+    let refusal = world.refusal("RunService/CreateRun", again).await;
+    assert_eq!(refusal.is(), (Code::FailedPrecondition, "PLAN_UNREADABLE"));
+    assert!(refusal.message.contains("schema"), "{refusal:?}");
+    world.orchestrator.stop().await.unwrap();
 }

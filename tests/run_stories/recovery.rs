@@ -4,6 +4,8 @@ use crate::children::{child_of, saved};
 use crate::commands::{ran, succeeds};
 use crate::plan_words::{call, document, question, text, unattended, with};
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
+use escapement_tests::plans::{self, plan};
+use escapement_wire::v1::SubmitPlanRequest;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tonic::Code;
@@ -15,29 +17,38 @@ fn retries(step: Value, retry: Value) -> Value {
 #[tokio::test]
 async fn s4_no_iteration_is_called_again_once_snapshots_were_made() {
     let mut world = World::start().await;
-    let args = json!({ "gate": "go on", "gate_at": 160 });
-    let config = json!({ "tool_name": "script.pure", "tool_args": args, "max_iterations": 200 });
-    let request = json!({
-        "document": document(json!([{ "key": "loop", "type": "loop", "config": config }])),
-        "limits": { "max_iterations": 1000 },
-    });
-    let run_id = world.create(request).await;
-    world.called_times(&run_id, "loop", 161).await;
-    let before = world.get(&run_id).await["last_sequence"].as_i64().unwrap();
-    assert!(before > 300, "more than one snapshot's worth: {before}");
-    world.crash().await;
+    let repeated = |key: &str, args: Value| {
+        let config = json!({ "tool_name": "script.pure", "tool_args": args, "max_iterations": ITERATIONS });
+        json!({ "key": key, "type": "loop", "config": config })
+    };
+    let gate_at = ITERATIONS - 40;
+    let steps = json!([
+        repeated("first", json!({})),
+        repeated("second", json!({ "gate": "go on", "gate_at": gate_at }))
+    ]);
+    let run_id = world.run(steps).await;
+    world.until_calls(&run_id, ITERATIONS + gate_at + 1).await;
+    world.kill();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let snapshot = file.query_row("SELECT seq FROM snapshot", [], |row| row.get::<_, i64>(0));
+    assert!(
+        snapshot.unwrap() > 256,
+        "the one of the run, behind the first ones"
+    );
+    drop(file);
+    world.starts().await;
     world.shared.open("go on");
     assert_eq!(world.ended(&run_id).await["state"], "completed");
-    let mut calls: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut calls: BTreeMap<(String, i64), usize> = BTreeMap::new();
     for call in world.calls_of(&run_id) {
-        *calls
-            .entry(call["payload"]["iteration"].as_f64().unwrap() as i64)
-            .or_default() += 1;
+        let iteration = call["payload"]["iteration"].as_f64().unwrap() as i64;
+        *calls.entry((text(&call["step"]), iteration)).or_default() += 1;
     }
-    assert_eq!(calls.len(), 200);
+    assert_eq!(calls.len(), 2 * ITERATIONS);
+    let in_flight = ("second".to_owned(), gate_at as i64);
     let twice: Vec<_> = calls.into_iter().filter(|(_, count)| *count > 1).collect();
     assert!(
-        twice.iter().all(|(iteration, _)| *iteration == 160),
+        twice.iter().all(|(called, _)| *called == in_flight),
         "only what was in flight: {twice:?}"
     );
     let events = world.events(&run_id).await;
@@ -49,9 +60,31 @@ async fn s4_no_iteration_is_called_again_once_snapshots_were_made() {
     world.close().await;
 }
 
+/// Of each loop. Together they are worth more than a snapshot.
+const ITERATIONS: usize = 100;
+
+/// What the start after a kill has counted in a run.
+async fn recovered(world: &World, run_id: &str) -> [i64; 5] {
+    let events = world.events(run_id).await;
+    let recovered = events
+        .iter()
+        .filter(|event| event["event_type"] == "run_recovered");
+    let [recovered] = &recovered.collect::<Vec<_>>()[..] else {
+        panic!("one start: {events:#?}");
+    };
+    let classes = [
+        "pending",
+        "completed",
+        "failed",
+        "interrupted_with_child",
+        "resubmitted",
+    ];
+    classes.map(|class| recovered["data"][class].as_f64().unwrap() as i64)
+}
+
 #[tokio::test]
 async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
-    let mut world = World::start_with(|settings| settings.flag(UNDER_WAY_FLAG, 2)).await;
+    let mut world = World::start_with(|settings| settings.flag(UNDER_WAY_FLAG, 3)).await;
     let waiting = world
         .run(json!([question("q"), call("then", "script.pure", json!({}))]))
         .await;
@@ -67,7 +100,7 @@ async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
     let backing_off = world
         .run(json!([retries(
             call("a", "script.pure", flaky),
-            json!({ "max_retries": 1, "backoff_ms": 4_000 })
+            json!({ "max_retries": 1, "backoff_ms": 5_000 })
         )]))
         .await;
     world.until_ends(&backing_off, 1).await;
@@ -78,6 +111,22 @@ async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
         ]))
         .await;
     world.called_times(&running, "a", 1).await;
+    let asks = saved(&world, json!([question("q")])).await;
+    let parent = world
+        .run(json!([
+            { "key": "sub", "type": "sub_plan", "config": { "plan_id": asks } },
+            call("then", "script.pure", json!({}))
+        ]))
+        .await;
+    let child = text(&child_of(&world, &parent).await["run_id"]);
+    let of_child = world.open_request(&child).await;
+    let plan = document(json!([call("a", "script.pure", json!({}))]));
+    let plans = json!([{ "gate": "plan", "answer": { "plan": plan } }]);
+    let planner = json!({ "action": "script.planner", "parameters": { "plans": plans } });
+    let planning = world
+        .create(json!({ "goal": "Weigh the bears", "planner": planner }))
+        .await;
+    world.until_calls(&planning, 1).await;
     let queued = world.run(json!([call("a", "script.pure", json!({}))])).await;
     assert_eq!(world.get(&queued).await["state"], "queued");
 
@@ -93,23 +142,26 @@ async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
         due,
         "timers keep their due times"
     );
-    let recovered = world.events(&running).await;
-    let recovered = recovered
-        .iter()
-        .find(|event| event["event_type"] == "run_recovered")
-        .unwrap();
-    assert!(
-        recovered["data"].to_string().contains('1'),
-        "counts its steps: {recovered}"
-    );
+    assert_eq!(world.get(&planning).await["state"], "planning");
 
     world.shared.open("a");
+    world.shared.open("plan");
     let request = world.open_request(&waiting).await;
-    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    for request in [request, of_child] {
+        world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    }
     world
         .call("RunService/ResumeRun", json!({ "run_id": paused }))
         .await;
-    for run_id in [&waiting, &paused, &backing_off, &running, &queued] {
+    for run_id in [
+        &waiting,
+        &paused,
+        &backing_off,
+        &running,
+        &parent,
+        &planning,
+        &queued,
+    ] {
         assert_eq!(world.ended(run_id).await["state"], "completed");
     }
     assert_eq!(
@@ -127,6 +179,18 @@ async fn s5_each_run_is_where_it_was_and_goes_on_from_there() {
         .filter(|event| event["event_type"] == "tool_called")
         .collect();
     assert!(called[1]["at"].as_i64() >= due.as_i64(), "not before it was due");
+    // Pending, completed, failed, and of those that run: with a child, and submitted again.
+    for (run_id, classes) in [
+        (&waiting, [1, 0, 0, 0, 0]),
+        (&paused, [1, 1, 0, 0, 0]),
+        (&backing_off, [0, 0, 0, 0, 0]),
+        (&running, [0, 1, 0, 0, 1]),
+        (&parent, [1, 0, 0, 1, 0]),
+        (&planning, [0, 0, 0, 0, 0]),
+        (&queued, [1, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(recovered(&world, run_id).await, classes, "{run_id}");
+    }
     world.close().await;
 }
 
@@ -319,58 +383,34 @@ async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
         runs.push(world.run(step("first")).await);
     }
     for run_id in &runs[1..] {
-        world.in_state(run_id, "running").await;
+        let run = world.in_state(run_id, "running").await;
+        assert_eq!(
+            run["limits"]["watchdog_ms"], 0,
+            "its limit follows from what is in flight"
+        );
     }
+    // One of the four fills the queue, and nobody else gets in.
+    let is_full = async || {
+        let plan = Some(plan([plans::step(0, "script.pure")]));
+        let request = SubmitPlanRequest {
+            plan,
+            ..SubmitPlanRequest::default()
+        };
+        let refused = world.contract().plans().submit_plan(request).await.err()?;
+        (refused.code() == Code::ResourceExhausted).then_some(())
+    };
+    escapement_tests::wait_for("a full queue", LIMIT, is_full)
+        .await
+        .unwrap();
     assert_eq!(world.calls().len(), 1);
     world.shared.open("first");
     for run_id in &runs {
         assert_eq!(world.ended(run_id).await["state"], "completed");
         assert_eq!(world.step(run_id, "a").await["retry_count"], 0);
+        assert_eq!(world.calls_of(run_id).len(), 1);
+        let names = world.event_names(run_id).await;
+        assert!(!names.contains(&"step_retrying".to_owned()), "{names:?}");
     }
-    assert_eq!(world.calls().len(), 5);
-    world.close().await;
-}
-
-#[tokio::test]
-async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
-    let mut world = World::start().await;
-    let steps = json!([
-        call("done", "script.effect", json!({ "answer": { "n": 1 } })),
-        call(
-            "open",
-            "script.effect",
-            json!({ "gate": "open", "answer": { "n": 2 } })
-        ),
-        call("then", "script.effect", json!({ "answer": { "n": 3 } })),
-    ]);
-    let run_id = world.run(steps).await;
-    world.called_times(&run_id, "open", 1).await;
-    let (store, backup) = (world.directory.join("store"), world.directory.join("backup"));
-    let (at, file) = (store.to_str().unwrap(), backup.to_str().unwrap());
-    succeeds(&["backup", "--store-path", at, "--to", file]).await;
-    world.kill();
-    std::fs::rename(&store, world.directory.join("lost")).unwrap();
-    succeeds(&["restore", "--from", file, "--store-path", at]).await;
-    world.worker_goes();
-    world.shared.open("open");
-    world.starts().await;
-    world.worker_comes().await;
-
-    let run = world.in_state(&run_id, "paused").await;
-    assert_eq!(run["completed_steps"], 1, "{run:#}");
-    world
-        .call("RunService/ResumeRun", json!({ "run_id": run_id }))
-        .await;
-    let request = world.open_request(&run_id).await;
-    assert_eq!(request["kind"], "ambiguous_effect");
-    let happened = json!({ "effect": { "happened": { "output": { "n": 2 } } } });
-    world.respond(&request, happened).await.unwrap();
-    assert_eq!(world.ended(&run_id).await["output"], json!({ "n": 3.0 }));
-    assert_eq!(
-        world.called(&run_id),
-        ["done", "open", "then"],
-        "nothing runs twice"
-    );
     world.close().await;
 }
 
@@ -453,7 +493,7 @@ async fn s96_what_cannot_become_better_is_called_once() {
 }
 
 /// Changes one byte of the stored document that has this text in it.
-fn flip_document(store: &std::path::Path, marker: &str) {
+pub(crate) fn flip_document(store: &std::path::Path, marker: &str) {
     let file = rusqlite::Connection::open(store.join("runs.db")).unwrap();
     let mut documents = file
         .prepare("SELECT place, bytes FROM content WHERE revision IS NOT NULL")
@@ -475,13 +515,16 @@ fn flip_document(store: &std::path::Path, marker: &str) {
     panic!("no document has {marker}");
 }
 
+/// A step that makes a document too large for the journal: it is kept apart, and read when the run is taken up.
+pub(crate) fn padding() -> Value {
+    call("never", "script.pure", json!({ "text": "x".repeat(40_000) }))
+}
+
 #[tokio::test]
 async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     let mut world = World::start().await;
     let damaged = with(question("q"), json!({ "description": "a text to be damaged" }));
-    let damaged = world
-        .run(json!([damaged, call("never", "script.pure", json!({}))]))
-        .await;
+    let damaged = world.run(json!([damaged, padding()])).await;
     let whole = world
         .run(json!([question("q"), call("then", "script.pure", json!({}))]))
         .await;
@@ -496,7 +539,10 @@ async fn s7_a_run_whose_plan_cannot_be_read_harms_no_other() {
     let request = world.open_request(&whole).await;
     world.respond(&request, json!({ "text": "on" })).await.unwrap();
     assert_eq!(world.ended(&whole).await["state"], "completed");
-    assert!(world.called(&damaged).is_empty());
+    let refusal = world
+        .refusal("RunService/GetRun", json!({ "run_id": damaged }))
+        .await;
+    assert_eq!(refusal.is(), (Code::DataLoss, "RUN_DAMAGED"));
     let live = world.all_runs(json!({ "live": true })).await;
     let live: Vec<&Value> = live.iter().map(|run| &run["run_id"]).collect();
     assert_eq!(

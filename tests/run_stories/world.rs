@@ -186,9 +186,12 @@ impl World {
         self.starts().await;
     }
 
-    /// Replays every run that there is, and stops the process in order.
+    /// Replays every run that there is, folds those that have ended from their events, and stops the process in order.
     pub(crate) async fn close(self) {
         for run in self.all_runs(json!({})).await {
+            if ENDS.contains(&run["state"].as_str().unwrap()) {
+                self.follows_from_its_events(&text(&run["run_id"])).await;
+            }
             let replay = self
                 .call("RunService/ReplayRun", json!({ "run_id": run["run_id"] }))
                 .await;

@@ -10,7 +10,7 @@ use escapement_engine::{StoreWrite, WriteOutcome};
 use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue};
 use escapement_model::ExecutionId;
-use escapement_store::{Reader, Store, StoreFault};
+use escapement_store::{Reader, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The disk, and what the running process has open on it.
@@ -114,8 +114,8 @@ impl Storage {
         self.disk.set_full(now_ms < self.full_until_ms);
         let store = self.disk.open().map_err(|fault| kind(&fault))?;
         let reader = store.reader().map_err(|fault| kind(&fault))?;
-        let recovered = recovery::unsettled(reader.as_ref(), false, in_memory_max)
-            .map_err(|fault| format!("{fault:?}"))?;
+        let recovered =
+            recovery::unsettled(reader.as_ref(), false, in_memory_max).map_err(|fault| kind(&fault))?;
         let parked = recovered.parked.iter().flatten().map(|one| one.execution_id);
         let whole = recovered.whole.iter().map(|one| one.execution_id);
         let unsettled: Vec<ExecutionId> = whole.chain(parked).collect();
@@ -257,12 +257,12 @@ impl Storage {
     }
 }
 
-/// What a fault is, without the number of the disk in its path: that is another one in each run.
-fn kind(fault: &StoreFault) -> String {
+/// What a fault is, without the number of the disk wherever a path has it: that depends on what else the process did.
+fn kind(fault: &impl std::fmt::Debug) -> String {
     let text = format!("{fault:?}");
-    let Some((before, path)) = text.split_once("/disk-") else {
-        return text;
-    };
-    let rest = path.trim_start_matches(|character: char| character.is_ascii_digit());
-    format!("{before}/disk{rest}")
+    let mut pieces = text.split("/disk-");
+    let before = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(before, |text, rest| {
+        text + "/disk" + rest.trim_start_matches(|character: char| character.is_ascii_digit())
+    })
 }
