@@ -259,8 +259,7 @@ fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
 }
 
 // RUN-8.5, RUN-8.8, RUN-12.6, RUN-12.14
-/// What the other run had left of its earlier revisions, and of the steps that the fork does not keep as a whole. A fork that goes
-/// back takes nothing of the steps that it sets back: it is refused if they had effects.
+/// What the other run had left of earlier revisions, and of the steps that the fork neither keeps as a whole nor sets back.
 fn left_over(
     other: &Run,
     keep: Keep<'_>,
@@ -291,6 +290,7 @@ fn left_over(
                 return Err(would_repeat(&steps));
             }
             kept.extend(set_back);
+            left.results.extend(turn.completed_results(&kept));
         }
     }
     match may_repeat {

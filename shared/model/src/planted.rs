@@ -148,6 +148,10 @@ bugs! {
     RunDoubtForgotten = "run-doubt-forgotten",
     /// A fork from a step makes effects of that step and of later ones again.
     RunForkRepeats = "run-fork-repeats",
+    /// A step that is set back makes its effects again although nobody allows that.
+    RunRewindRepeats = "run-rewind-repeats",
+    /// What is in doubt of a child run is forgotten with its end.
+    RunChildDoubtForgotten = "run-child-doubt-forgotten",
     /// A planner is asked once more than allowed.
     RunGenerationTooMany = "run-generation-too-many",
     /// A planner that has answered is asked again.

@@ -296,7 +296,11 @@ async fn worked(stage: &mut Stage, mut client: Client) {
             page_size: Some(100),
             ..v1::ListEvidenceRequest::default()
         };
-        let listed = kind("RunService/ListEvidence", worst, 100);
+        // The contract is asked twice for each of them.
+        let listed = Kind {
+            engine_max: 80,
+            ..kind("RunService/ListEvidence", worst, 300)
+        };
         stage.cost(listed, 2, ask!(client, list_evidence, request)).await;
         let request = v1::WatchRunRequest {
             run_id: run_id(),

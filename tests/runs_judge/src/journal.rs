@@ -183,6 +183,8 @@ pub(crate) enum Event {
         output: Option<Stored>,
         /// What it used.
         usage: Option<Usage>,
+        /// Effects that are in doubt then.
+        n_doubts: usize,
     },
     TimedOut,
     Completed,
@@ -336,7 +338,7 @@ fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 expires_at: body.signed(9),
                 budget: body.small(55) as usize,
                 has_error: body.has(10),
-                earlier: body.bytes(16).to_vec(),
+                earlier: body.bytes(17).to_vec(),
             })
         }
         26 => Event::Decided(said(body)?),
@@ -363,6 +365,7 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             unit: Unit::of(&body.message(1)?),
             output: optional(body, 2)?,
             usage: models::usage(body, 4)?,
+            n_doubts: body.all(5).count(),
         },
         38 => Event::TimedOut,
         39 => Event::Completed,

@@ -1,6 +1,6 @@
 //! People and services that make runs, look at them, meddle with them, and answer what they ask.
 
-use crate::process::bounds;
+use crate::process::{Process, bounds};
 use crate::world::{Happening, World};
 use crate::{plans, specs};
 use bytes::Bytes;
@@ -241,10 +241,28 @@ impl World {
         let since = self.judge.n_entries(run_id.as_bytes());
         let Some(process) = &mut self.process else { return };
         let now = process.unix_ms(now_ms);
+        let repeats_nothing = matches!(
+            input,
+            Input::Rewind {
+                allow_repeat_effects: false,
+                ..
+            } | Input::Rollback {
+                allow_repeat_effects: false,
+                ..
+            }
+        );
+        let last = |process: &mut Process| {
+            let run = process.host.run(run_id);
+            run.map(|(run, _)| run.state().sequence)
+        };
+        let behind = last(process).filter(|_| repeats_nothing);
         match process.host.handle(run_id, input, now) {
             Ok(()) => {
                 let run = *run_id.as_bytes();
                 process.tell(Told::Done { run, since, what });
+                if let (Some(behind), Some(until)) = (behind, last(process)) {
+                    process.tell(Told::RepeatsNothing { run, behind, until });
+                }
                 self.count("verbs");
             }
             Err(_) => self.count("verbs refused"),

@@ -39,6 +39,10 @@ impl World {
         let is_edited = edited.is_some();
         let n_steps = edited.as_ref().map_or(&plan, |edited| &edited.plan).steps.len();
         let doubts_of_children = self.doubts_of_children(from);
+        let allow_repeat_effects = self.dice.percent(20);
+        if allow_repeat_effects {
+            self.judge.may_repeat(*run_id.as_bytes());
+        }
         let fork = Fork {
             run: NewFork {
                 run_id,
@@ -50,7 +54,7 @@ impl World {
                     None => Keep::Completed,
                 },
                 edited,
-                allow_repeat_effects: false,
+                allow_repeat_effects,
                 doubts_of_children,
             },
             request: None,
@@ -66,6 +70,9 @@ impl World {
             completed,
             n_steps: u32::try_from(n_steps).expect("plans are small"),
         });
+        if allow_repeat_effects {
+            self.count("forks that may repeat effects");
+        }
         self.count(if is_edited {
             "forks with another plan"
         } else {

@@ -41,6 +41,13 @@ pub(crate) fn json_document(dice: &mut Dice, is_child: bool) -> Value {
     })
 }
 
+/// A plan that does one thing, of which nobody knows whether it was done if its worker is lost.
+pub(crate) fn errand() -> Opaque {
+    let config = json!({"tool_name": "mail.safe", "tool_args": {}});
+    let step = json!({"key": "s0", "type": "tool_call", "config": config});
+    opaque(&json!({"schema": "escapement.plan/1", "name": "Errand", "steps": [step]}))
+}
+
 /// Items of which the first decides, and behind the others a step that tells what came of them.
 fn race(dice: &mut Dice) -> Vec<Value> {
     let item = || json!({"tool_name": "pure.safe", "tool_args": {}});

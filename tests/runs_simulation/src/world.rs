@@ -86,7 +86,10 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let child_plan = loop {
-            let document = plans::document(&mut dice, true);
+            let document = match dice.percent(40) {
+                true => plans::errand(),
+                false => plans::document(&mut dice, true),
+            };
             if plan::read(&document).is_ok() {
                 break document;
             }

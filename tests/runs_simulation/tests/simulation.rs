@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 49] = [
+const FLOORS: [(&str, u64); 54] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("attempts", 1_300),
@@ -20,8 +20,10 @@ const FLOORS: [(&str, u64); 49] = [
     ("boots of the contract", 350),
     ("boots of the runs", 390),
     ("children made", 110),
+    ("children that leave doubts", 1),
     ("children within a budget", 10),
     ("doings within a certificate", 900),
+    ("effects of steps that were set back", 10),
     ("effects that handlers began", 300),
     ("ends", 590),
     ("deeds within a budget", 300),
@@ -38,6 +40,7 @@ const FLOORS: [(&str, u64); 49] = [
     ("fault: worker crash", 89),
     ("fallbacks that are called", 70),
     ("forks", 30),
+    ("forks that may repeat effects", 15),
     ("forks with another plan", 30),
     ("generations", 240),
     ("generations within a budget", 130),
@@ -45,12 +48,14 @@ const FLOORS: [(&str, u64); 49] = [
     ("patches of sessions", 70),
     ("plans accepted", 100),
     ("plans refused", 130),
+    ("questions about earlier effects", 1),
     ("questions within a certificate", 300),
     ("removals", 29),
     ("replans", 38),
     ("retries", 320),
     ("runs parked", 950),
     ("states of sessions that were read", 25),
+    ("steps set back by those who allow no repetition", 50),
     ("steps that were kept", 75),
     ("steps that were set back", 210),
     ("substitutions", 9),

@@ -6,6 +6,7 @@ use crate::journal::{ChildRunEnded, Doubt, OutcomeClass, PlanCreated, ReplanTrig
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 use prost::Message;
 
 /// A revision of a run, and what begins with it.
@@ -94,6 +95,7 @@ impl RunState {
         let new = told
             .iter()
             .filter(|doubt| !known.iter().any(|known| is_same(doubt, known)));
+        let new = new.filter(|_| !planted::is_on(Bug::RunChildDoubtForgotten));
         let new = new.cloned().collect();
         self.unit_mut(ended.unit).child_doubts = new;
     }

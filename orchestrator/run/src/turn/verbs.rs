@@ -19,6 +19,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::MESSAGE_CHARS_MAX;
 use escapement_model::opaque::ValueView;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-8.1
@@ -78,6 +79,7 @@ impl Turn<'_> {
 
     // RUN-8.4, RUN-8.5
     fn may_repeat(&self, set: &BTreeSet<u32>, allow: bool) -> Result<(), Refused> {
+        let allow = allow || planted::is_on(Bug::RunRewindRepeats);
         match self.would_repeat(set.iter().copied()).filter(|_| !allow) {
             Some(steps) => Err(would_repeat(&steps)),
             None => Ok(()),

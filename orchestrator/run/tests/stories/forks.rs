@@ -508,3 +508,20 @@ fn each_entry_has_a_name_of_its_own() {
     let started = world.journal[2].event.as_ref().unwrap();
     assert_eq!(started.aliases(), ["plan:started", "started", "plan_started"]);
 }
+
+// RUN-12.6, RUN-8.8
+#[test]
+fn a_fork_from_a_step_takes_what_completed_in_an_earlier_step_that_is_under_way() {
+    let item = |tool: &str| json!({"tool_name": tool, "tool_args": {}});
+    let config = json!({"steps": [item("safe.mail"), item("pure.work")]});
+    let parallel = json!({"key": "p", "type": "parallel", "config": config});
+    let mut world = World::of(json!([parallel, call_after("c", &["p"])]));
+    world.complete_unit("p", 0, json!({}));
+    let id = RunId::from_random([9; 16]);
+    let fork = world.fork(id, spec(Preset::Standard), Keep::Before("c"));
+    let mut fork = fork.unwrap();
+    fork.input(Input::Admit);
+    assert_eq!(fork.submitted(), 1, "the mail is not sent again");
+    fork.complete_unit("p", 1, json!({}));
+    assert_eq!(fork.shows(), "running: p completed, c running");
+}

@@ -44,6 +44,8 @@ pub(super) struct Book {
     pub(super) purse: Purse,
     pub(super) doings: Doings,
     pub(super) view: View,
+    /// Steps that were set back and had effects: which, by the numbers of the entries.
+    pub(super) set_back: BTreeMap<u64, String>,
     /// What was uploaded: SHA-256 and names of each.
     pub(super) uploads: BTreeSet<(Vec<u8>, [String; 3])>,
     created_at: i64,
@@ -148,6 +150,7 @@ impl Book {
             purse: Purse::default(),
             doings: Doings::default(),
             view: View::default(),
+            set_back: BTreeMap::new(),
             uploads: BTreeSet::new(),
             created_at: 0,
             started: false,
@@ -245,6 +248,7 @@ impl Book {
             } => {
                 self.revision = digest;
                 self.n_revisions += 1;
+                self.counts_revisions(desk);
                 (self.settled, self.effects) = (Settled::default(), effects.into_iter().collect());
                 self.risks = risks.into_iter().collect();
                 let document = desk.object(&document);

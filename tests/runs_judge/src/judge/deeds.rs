@@ -29,8 +29,50 @@ struct Deed {
     class: Option<(u32, i64)>,
     /// The law or a person allows to do it again.
     is_excused: bool,
+    /// The policy of its run is to repeat it if nothing is known of it, or if it took too long: then it ends as a failure.
+    is_repeated: [bool; 2],
+    /// Somebody was asked about it.
+    was_asked: bool,
     /// It does again what was done before.
     repeats: Option<String>,
+}
+
+impl Deed {
+    /// Nobody knows whether it was done, nobody was asked, and its run did not do it again by itself.
+    fn is_in_doubt(&self) -> bool {
+        let [unknown, timed_out] = self.is_repeated;
+        let is_open = match self.class.map(|(class, _)| class) {
+            None => true,
+            Some(4) => !timed_out,
+            Some(5) => !unknown,
+            Some(_) => false,
+        };
+        is_open && !self.was_asked
+    }
+}
+
+/// A run that another one waits for.
+#[derive(Debug)]
+struct Child {
+    parent: [u8; 16],
+    /// Counts the revisions of the parent.
+    revision: u32,
+    unit: Unit,
+    step: String,
+    /// After how many deeds it was started.
+    order: u64,
+    /// The parent has heard of its end.
+    is_over: bool,
+}
+
+/// When a run was left by one that goes on where it was.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: i64,
+    /// After how many deeds.
+    order: u64,
+    /// The revision that it had.
+    revision: u32,
 }
 
 /// All of them, by the ids of their executions.
@@ -38,7 +80,12 @@ struct Deed {
 pub(super) struct Deeds {
     known: BTreeMap<[u8; 16], Deed>,
     /// Runs that go on where others were: the other one, and when that was.
-    origins: BTreeMap<[u8; 16], (Vec<u8>, i64, u64)>,
+    origins: BTreeMap<[u8; 16], (Vec<u8>, Left)>,
+    /// Runs that may repeat what others did that they go on from.
+    free: BTreeSet<[u8; 16]>,
+    children: BTreeMap<[u8; 16], Child>,
+    /// How many revisions each run has.
+    revisions: BTreeMap<[u8; 16], u32>,
     order: u64,
 }
 
@@ -69,28 +116,97 @@ impl Deeds {
     }
 
     /// The runs that this one goes on from, each with the time at which it was left.
-    fn lineage(&self, run: [u8; 16]) -> BTreeMap<[u8; 16], (i64, u64)> {
+    fn lineage(&self, run: [u8; 16]) -> BTreeMap<[u8; 16], Left> {
         let mut lineage = BTreeMap::new();
         let mut next = Some(run);
-        while let Some((from, at, order)) = next.and_then(|run| self.origins.get(&run)) {
+        while let Some((from, left)) = next.and_then(|run| self.origins.get(&run)) {
             next = from[..]
                 .try_into()
                 .ok()
                 .filter(|from| !lineage.contains_key(from));
             if let Some(from) = next {
-                lineage.insert(from, (*at, *order));
+                lineage.insert(from, *left);
             }
         }
         lineage
+    }
+
+    /// True if what the deed left in doubt is in doubt in that revision of a run, or in the next child of its unit: it is one of
+    /// a child whose end was heard of, or that was left under way by the run that this one goes on from.
+    fn hears_of(&self, deed: &Deed, run: [u8; 16], revision: u32, unit: Option<Unit>) -> bool {
+        let Some(child) = self.children.get(&deed.run) else {
+            return false;
+        };
+        if child.parent == run {
+            let is_before = child.revision < revision;
+            let is_of_unit = child.revision == revision && unit == Some(child.unit);
+            return child.is_over && (is_before || is_of_unit);
+        }
+        let lineage = self.lineage(run);
+        lineage.get(&child.parent).is_some_and(|left| {
+            let is_last = child.revision == left.revision;
+            child.order <= left.order && deed.at < left.at && deed.order <= left.order && is_last
+        })
+    }
+
+    /// The same for a run that may itself be a child, and hears of what is in doubt in its parent.
+    fn hears_of_child(&self, deed: &Deed, run: [u8; 16], revision: u32) -> bool {
+        if self.hears_of(deed, run, revision, None) {
+            return true;
+        }
+        let Some(own) = self.children.get(&run) else {
+            return false;
+        };
+        let of_parent = deed.run == own.parent && deed.revision < own.revision;
+        of_parent || self.hears_of(deed, own.parent, own.revision, Some(own.unit))
     }
 }
 
 impl Book {
     /// The run is made; perhaps it goes on where another one was.
     pub(super) fn begins_from(&self, at: i64, desk: &mut Desk<'_>) {
-        if !self.spec.forked_from.is_empty() {
-            let origin = (self.spec.forked_from.clone(), at, desk.deeds.order);
-            desk.deeds.origins.insert(self.id, origin);
+        let deeds = &mut *desk.deeds;
+        let from: Option<[u8; 16]> = self.spec.forked_from[..].try_into().ok();
+        let from = from.filter(|_| !deeds.free.contains(&self.id));
+        if let Some(from) = from {
+            let left = Left {
+                at,
+                order: deeds.order,
+                revision: deeds.revisions.get(&from).copied().unwrap_or(0),
+            };
+            deeds.origins.insert(self.id, (from.to_vec(), left));
+        }
+    }
+
+    /// Another revision begins.
+    pub(super) fn counts_revisions(&self, desk: &mut Desk<'_>) {
+        desk.deeds.revisions.insert(self.id, self.n_revisions);
+    }
+
+    /// A unit has asked for a child run.
+    pub(super) fn has_child(&self, unit: Unit, run: &[u8], desk: &mut Desk<'_>) {
+        let (Ok(run), Some(step)) = (run.try_into(), self.steps.get(unit.step as usize)) else {
+            return;
+        };
+        let child = Child {
+            parent: self.id,
+            revision: self.n_revisions,
+            unit,
+            step: step.key.clone(),
+            order: desk.deeds.order,
+            is_over: false,
+        };
+        desk.deeds.children.insert(run, child);
+    }
+
+    /// The end of a child run was heard of.
+    pub(super) fn child_is_over(run: &[u8], n_doubts: usize, desk: &mut Desk<'_>) {
+        if n_doubts > 0 {
+            desk.count("children that leave doubts");
+        }
+        let run: Result<[u8; 16], _> = run.try_into();
+        if let Some(child) = run.ok().and_then(|run| desk.deeds.children.get_mut(&run)) {
+            child.is_over = true;
         }
     }
 
@@ -113,11 +229,15 @@ impl Book {
         let is_before = |deed: &&Deed| {
             let of_run = deed.run == self.id && deed.revision < self.n_revisions;
             let left = lineage.get(&deed.run);
-            of_run || left.is_some_and(|(at, order)| deed.at < *at && deed.order <= *order)
+            of_run || left.is_some_and(|left| deed.at < left.at && deed.order <= left.order)
         };
-        let mut before = desk.deeds.known.values().filter(is_before).filter(|deed| {
+        let deeds = &*desk.deeds;
+        let is_of_other =
+            |deed: &Deed| deed.is_in_doubt() && deeds.hears_of_child(deed, self.id, self.n_revisions);
+        let is_told = |deed: &&Deed| is_before(deed) || is_of_other(deed);
+        let mut before = desk.deeds.known.values().filter(is_told).filter(|deed| {
             // What a fork has not heard of when it was made is in doubt there.
-            let left = lineage.get(&deed.run).map_or(i64::MAX, |(at, _)| *at);
+            let left = lineage.get(&deed.run).map_or(i64::MAX, |left| left.at);
             let class = deed.class.filter(|(_, ended_at)| *ended_at < left);
             let may_have_happened = match class.map(|(class, _)| class) {
                 Some(0) => true,
@@ -125,7 +245,11 @@ impl Book {
                 Some(5) | None => self.spec.unknown != POLICY_RETRY,
                 Some(_) => false,
             };
-            let is_kept = self.settled.kept.contains(&deed.step);
+            let of_child = deeds.children.get(&deed.run);
+            let step = of_child
+                .filter(|_| deed.run != self.id)
+                .map_or(&deed.step, |child| &child.step);
+            let is_kept = self.settled.kept.contains(step);
             deed.seen == Some(key) && may_have_happened && !deed.is_excused && !is_kept
         });
         let settled = &self.settled;
@@ -153,6 +277,8 @@ impl Book {
             seen: None,
             class: None,
             is_excused: false,
+            was_asked: false,
+            is_repeated: [self.spec.unknown, self.spec.timed_out].map(|word| word == POLICY_RETRY),
             repeats: repeats.filter(|_| !settled.set_back.contains(&unit.step)),
         };
         desk.deeds.order += 1;
@@ -173,11 +299,17 @@ impl Book {
         self.settled.kept.extend(key);
     }
 
-    /// Somebody is asked about an attempt of an earlier revision, or of another run.
-    pub(super) fn asks_about_deed(&mut self, execution: &[u8], desk: &mut Desk<'_>) {
-        if let Ok(execution) = execution.try_into() {
+    /// Somebody is asked about an attempt of the unit, or one of an earlier revision or of another run.
+    pub(super) fn asks_about_deed(&mut self, unit: Option<Unit>, execution: &[u8], desk: &mut Desk<'_>) {
+        let execution: Option<[u8; 16]> = execution.try_into().ok();
+        if let Some(execution) = execution {
             desk.count("questions about earlier effects");
             self.settled.asked.push(execution);
+        }
+        let run = self.id;
+        for (id, deed) in &mut desk.deeds.known {
+            let is_own = execution.is_none() && deed.run == run && unit == Some(deed.unit);
+            deed.was_asked |= execution == Some(*id) || is_own;
         }
     }
 
@@ -198,6 +330,23 @@ impl Book {
     /// A step is set back, which repeats what it did only if that is allowed.
     pub(super) fn sets_back(&mut self, step: u32, desk: &mut Desk<'_>) {
         let (run, revision) = (self.id, self.n_revisions);
+        let epoch = self.steps[step as usize].epoch;
+        let is_done = |deed: &&Deed| {
+            let is_own = deed.run == run && deed.revision == revision && deed.unit.step == step;
+            let unit = self.unit(deed.unit);
+            let lives = unit.is_some_and(|unit| unit.live == Some(deed.attempt));
+            let was_done = matches!(deed.class, Some((0, _)));
+            is_own && deed.unit.epoch == epoch && !deed.is_excused && (was_done || lives)
+        };
+        if let Some(deed) = desk.deeds.known.values().find(is_done) {
+            self.set_back
+                .insert(desk.sequence, format!("an effect of {:?}", deed.unit));
+            desk.count("effects of steps that were set back");
+        }
+        // What is in doubt of its children is repeated as well.
+        desk.deeds
+            .children
+            .retain(|_, child| (child.parent, child.revision, child.unit.step) != (run, revision, step));
         let taken: BTreeSet<Key> = self
             .settled
             .taken
@@ -215,6 +364,12 @@ impl Book {
 }
 
 impl Judge {
+    // RI17
+    /// The run goes on from another one, and may repeat what that did.
+    pub fn may_repeat(&mut self, run: [u8; 16]) {
+        self.deeds.free.insert(run);
+    }
+
     // RI17
     /// A handler has begun, and this is what it was handed.
     pub(super) fn does(&mut self, execution: [u8; 16], payload: &[u8], environment: &[u8]) {

@@ -12,7 +12,7 @@ impl Book {
         match event {
             Event::Asked(asked) => {
                 desk.count("questions");
-                self.asks_about_deed(&asked.earlier, desk);
+                self.asks_about_deed(asked.unit, &asked.earlier, desk);
                 self.check_asked(&asked, desk);
                 if let Some(unit) = asked.unit
                     && let Some(it) = self.in_epoch(unit, desk)

@@ -23,6 +23,15 @@ pub enum Told {
         /// What.
         what: Done,
     },
+    /// What it asked for with the entries behind the one and up to the other may repeat no effect.
+    RepeatsNothing {
+        /// The run.
+        run: [u8; 16],
+        /// Its last entry before.
+        behind: u64,
+        /// Its last entry after.
+        until: u64,
+    },
     /// A run was forked from another one, which keeps everything that had completed.
     Forked {
         /// The new run.
@@ -76,6 +85,7 @@ impl Judge {
         let finding = match told {
             Told::Created { key, run } => self.told_created(key, run),
             Told::Done { run, since, what } => self.told_done(run, since, &what),
+            Told::RepeatsNothing { run, behind, until } => self.told_repeats_nothing(run, behind, until),
             Told::Forked {
                 run,
                 from,
@@ -130,6 +140,18 @@ impl Judge {
             "RI1",
             format!("run {}: {what:?} is acknowledged and not durable", uuid(&run)),
         )
+    }
+
+    // RI17
+    fn told_repeats_nothing(&mut self, run: [u8; 16], behind: u64, until: u64) -> Option<Finding> {
+        *self
+            .counts
+            .entry("steps set back by those who allow no repetition")
+            .or_default() += 1;
+        let set_back = &self.runs.get(&run)?.set_back;
+        let (_, what) = set_back.range(behind + 1..=until).next()?;
+        let text = format!("run {}: {what} is set back, and nobody allows that", uuid(&run));
+        found("RI17", text)
     }
 
     // RI4, RI5

@@ -60,16 +60,25 @@ impl Book {
             Event::ChildStarted { unit, run, reserved } => {
                 self.doings.makes_child(desk);
                 self.gives(unit, &run, reserved, desk);
+                self.has_child(unit, &run, desk);
                 self.child_started(unit, run, desk);
             }
-            Event::ChildEnded { unit, output, usage } => {
+            Event::ChildEnded {
+                unit,
+                output,
+                usage,
+                n_doubts,
+            } => {
                 let output = output.map(|output| desk.value(&output));
                 if let Some(it) = self.in_epoch(unit, desk) {
                     let child = it.child.take();
                     it.completed = output.is_some();
                     it.output = output;
                     match child {
-                        Some(child) => self.takes_back(unit, &child, usage, desk),
+                        Some(child) => {
+                            Self::child_is_over(&child, n_doubts, desk);
+                            self.takes_back(unit, &child, usage, desk);
+                        }
                         None => desk.finds("RI3", &format!("a child of {unit:?} ends that does not live")),
                     }
                 }
