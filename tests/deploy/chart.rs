@@ -286,7 +286,7 @@ fn what_belongs_to_others_has_the_fields_that_they_read() {
     let rules = std::fs::read_to_string(checkout::root().join("deploy/monitoring/rules.yaml")).unwrap();
     assert_eq!(kind("PrometheusRule")["spec"], documents(&rules).unwrap()[0]);
     let boards = kind("ConfigMap")["data"].as_object().unwrap();
-    assert_eq!(boards.len(), 5);
+    assert_eq!(boards.len(), 6);
     for board in boards.values() {
         assert!(serde_json::from_str::<Value>(board.as_str().unwrap()).is_ok());
     }
