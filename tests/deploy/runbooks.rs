@@ -7,6 +7,7 @@ mod machine;
 mod page;
 mod process;
 mod queue;
+mod runs;
 mod store;
 
 use escapement_tests::checkout;
@@ -14,7 +15,7 @@ use escapement_tests::checkout;
 #[test]
 fn every_alert_has_commands_that_a_test_follows() {
     let folder = checkout::root().join("tests/deploy/runbooks");
-    let tests = ["edge", "fleet", "process", "queue", "store"]
+    let tests = ["edge", "fleet", "process", "queue", "runs", "store"]
         .map(|file| std::fs::read_to_string(folder.join(file).with_extension("rs")).unwrap());
     let page = std::fs::read_to_string(checkout::root().join("deploy/OPERATIONS.md")).unwrap();
     for alert in page.lines().filter_map(|line| line.strip_prefix("### ")) {

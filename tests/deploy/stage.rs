@@ -56,6 +56,17 @@ pub(crate) async fn serves_a_plan_and_a_run(channel: Channel) {
     assert_eq!(ended.state(), State::Completed, "{ended:?}");
 }
 
+/// Makes a run that asks a question, and answers with its id.
+pub(crate) async fn asks(orchestrator: &Orchestrator) -> Result<String, tonic::Status> {
+    let question = json!({ "key": "ask", "type": "user_input", "config": { "question": "Well?" } });
+    let document = json!({ "schema": "escapement.plan/1", "name": "asks", "steps": [question] });
+    let asked = json!({ "document": document, "autonomy_level": 4 });
+    let asked: CreateRunRequest =
+        documents::from_json("escapement.runs.v1.CreateRunRequest", &asked).unwrap();
+    let mut runs = RunServiceClient::new(orchestrator.channel());
+    Ok(runs.create_run(asked).await?.into_inner().run.unwrap().run_id)
+}
+
 /// Waits until it answers a call.
 pub(crate) async fn answers(orchestrator: &Orchestrator) {
     let asked = async || {

@@ -2,7 +2,7 @@
 //! every alert has data, and the alerts that the load deserves are on their way.
 
 use super::watched::{Watched, with_matchers};
-use crate::stage::{LIMIT, metrics_address};
+use crate::stage::{LIMIT, asks, metrics_address};
 use escapement_tests::plans::{StepWords, echo, fail, plan, request, step};
 use escapement_tests::prometheus::{Prometheus, encoded};
 use escapement_tests::{
@@ -10,8 +10,7 @@ use escapement_tests::{
 };
 use escapement_tests::{checkout, documents, tool, wait_for};
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
-use escapement_wire::runs::v1::run_service_client::RunServiceClient;
-use escapement_wire::runs::v1::{CreateRunRequest, ListInputRequestsRequest, RespondToInputRequest};
+use escapement_wire::runs::v1::{ListInputRequestsRequest, RespondToInputRequest};
 use escapement_wire::v1::SubmitPlanRequest;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -55,26 +54,9 @@ async fn load(orchestrator: Orchestrator, ends: Arc<AtomicBool>) -> Orchestrator
     orchestrator
 }
 
-/// A run that asks a question.
-async fn asks(orchestrator: &Orchestrator) -> String {
-    let question = json!({ "key": "ask", "type": "user_input", "config": { "question": "Well?" } });
-    let document = json!({ "schema": "escapement.plan/1", "name": "asks", "steps": [question] });
-    let asked = json!({ "document": document, "autonomy_level": 4 });
-    let asked: CreateRunRequest =
-        documents::from_json("escapement.runs.v1.CreateRunRequest", &asked).unwrap();
-    let mut runs = RunServiceClient::new(orchestrator.channel());
-    runs.create_run(asked)
-        .await
-        .unwrap()
-        .into_inner()
-        .run
-        .unwrap()
-        .run_id
-}
-
 /// A run whose question is answered.
 async fn answered(orchestrator: &Orchestrator) {
-    let run_id = asks(orchestrator).await;
+    let run_id = asks(orchestrator).await.unwrap();
     let mut inbox = InboxServiceClient::new(orchestrator.channel());
     let of_run = json!({ "run_id": run_id });
     let of_run: ListInputRequestsRequest =
@@ -147,7 +129,7 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
     let quick = WorkerSettings::new(&orchestrator.url(), "quick", directory.path(), directory.path());
     let _quick = quick.flag("--actions", "echo,fail").connect().await.unwrap();
     let _slow = let_something_wait(&orchestrator, directory.path()).await;
-    asks(&orchestrator).await;
+    asks(&orchestrator).await.unwrap();
     let ends = Arc::new(AtomicBool::new(false));
     let loaded = tokio::spawn(load(orchestrator, Arc::clone(&ends)));
 
