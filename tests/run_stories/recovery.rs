@@ -1,7 +1,7 @@
 //! Kills of the real process: nothing that completed is done again, and what was under way goes on or is asked about.
 
 use crate::children::{child_of, saved};
-use crate::commands::{ran, succeeds};
+use crate::commands::ran;
 use crate::plan_words::{call, document, question, text, unattended, with};
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
 use escapement_tests::plans::{self, plan};
