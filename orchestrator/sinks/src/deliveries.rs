@@ -1,6 +1,7 @@
 //! Sinks that get every terminal event at least once, in the order of settling: readers of the feed inside of the orchestrator.
 //! They read the store, and no execution waits for them.
 
+mod cloud_event;
 mod cursors;
 mod figures;
 mod file;
@@ -8,6 +9,7 @@ mod message;
 mod nats;
 mod page;
 mod post;
+mod sender;
 mod task;
 mod way;
 

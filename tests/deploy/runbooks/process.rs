@@ -5,12 +5,13 @@ use super::page::commands;
 use crate::stage::LIMIT;
 use escapement_tests::plans::{StepWords, echo, step};
 use escapement_tests::wait_for;
+use escapement_wire::v1::WhoAmIRequest;
+use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use rustix::process::Signal;
 use serde_json::json;
 use std::collections::BTreeSet;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tonic::transport::Endpoint;
 
 #[tokio::test]
 async fn an_orchestrator_that_is_not_ready_says_what_holds_it_up() {
@@ -84,11 +85,12 @@ async fn open_files_near_their_limit_are_counted_and_the_limit_raised() {
     while shares(&machine).await <= 0.8 {
         assert!(open.len() < 700, "{}", shares(&machine).await);
         for _ in 0..40 {
-            let mut stream = TcpStream::connect(machine.orchestrator().address())
-                .await
-                .unwrap();
-            stream.write_all(HTTP2).await.unwrap();
-            open.push(stream);
+            // Connections on which nobody calls would give way to each other.
+            let endpoint = Endpoint::from_shared(machine.orchestrator().url()).unwrap();
+            let channel = endpoint.connect().await.unwrap();
+            let mut access = AccessServiceClient::new(channel.clone());
+            access.who_am_i(WhoAmIRequest::default()).await.unwrap();
+            open.push(channel);
         }
     }
     let said = machine.follow_page("OpenFilesNearLimit").await;
@@ -100,6 +102,3 @@ async fn open_files_near_their_limit_are_counted_and_the_limit_raised() {
     assert_eq!(machine.figure("process_max_fds").await, raised as f64);
     assert!(shares(&machine).await < 0.8);
 }
-
-/// How a client begins, with settings that are empty.
-const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";

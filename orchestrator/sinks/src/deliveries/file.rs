@@ -1,6 +1,6 @@
 //! The file of sinks: TOML, read as a whole or not at all, with the secrets that it names. How a sink is reached is read elsewhere.
 
-use super::way::{Way, way};
+use super::way::{Way, WrittenWay, way};
 use crate::turns::Wanted;
 use escapement_delivery::Limits;
 use escapement_model::Namespace;
@@ -54,16 +54,16 @@ struct Written {
 /// A sink as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenSink {
+struct WrittenSink {
     name: String,
-    pub(crate) kind: String,
-    pub(crate) url: String,
-    pub(crate) secret_file: Option<PathBuf>,
-    pub(crate) subject: Option<String>,
-    pub(crate) credentials_file: Option<PathBuf>,
-    pub(crate) ca_file: Option<PathBuf>,
+    kind: String,
+    url: String,
+    secret_file: Option<PathBuf>,
+    subject: Option<String>,
+    credentials_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
     #[serde(default)]
-    pub(crate) allow_plaintext: bool,
+    allow_plaintext: bool,
     #[serde(default)]
     types: Vec<String>,
     namespaces: Option<Vec<String>>,
@@ -157,7 +157,18 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
     if Namespace::parse(&written.name).is_none() {
         return Err("name must be 1 to 63 of a to z, 0 to 9 and -, with - inside only".to_owned());
     }
-    let way = way(&written, read)?;
+    let way = way(
+        &WrittenWay {
+            kind: written.kind,
+            url: written.url,
+            secret_file: written.secret_file,
+            subject: written.subject,
+            credentials_file: written.credentials_file,
+            ca_file: written.ca_file,
+            allow_plaintext: written.allow_plaintext,
+        },
+        read,
+    )?;
     let wanted = wanted(written.types, written.namespaces)?;
     let limits = Limits {
         pause_max_ms: within(

@@ -12,8 +12,7 @@ pub(crate) use self::credentials::Credentials;
 pub(crate) use self::subject::Subject;
 
 use self::protocol::{Connection, Reply};
-use super::message::Message;
-use super::way::Posted;
+use super::message::{Message, Posted};
 use escapement_credentials::ClientTls;
 use escapement_delivery::Answer;
 use serde::Deserialize;

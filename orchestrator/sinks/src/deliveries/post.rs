@@ -1,7 +1,7 @@
 //! One POST to one webhook, signed as Standard Webhooks 1.0 have it. Follows no redirect, and shows nothing of an answer but its status.
 
-use super::message::Message;
-use super::way::{Posted, WebhookTarget};
+use super::message::{Message, Posted};
+use super::way::WebhookTarget;
 use bytes::Bytes;
 use escapement_credentials::connect;
 use escapement_delivery::Answer;

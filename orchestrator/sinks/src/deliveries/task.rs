@@ -1,11 +1,12 @@
 //! Does for one sink what its delivery says. Decides nothing.
 
+use super::cloud_event::message_of;
 use super::cursors::Cursors;
 use super::figures::Figures;
 use super::file::{Begin, Sink};
-use super::message::Message;
+use super::message::{Message, Posted};
 use super::page::{Content, Found, look};
-use super::way::{Posted, Sender};
+use super::sender::Sender;
 use crate::feed::FeedSource;
 use escapement_delivery::{Answer, Came, Cursor, Delivery, Next, Now};
 use escapement_store::Reader;
@@ -142,7 +143,7 @@ impl<S: FeedSource> Task<S> {
                     }
                     Content::OtherStore { .. } => {}
                 }
-                Step::Deliver(Message::of(content, &self.with.event_source))
+                Step::Deliver(message_of(content, &self.with.event_source))
             }
             Next::Wait { until_ms, for_news } => Step::Wait {
                 until: until_ms.map(|until_ms| self.start + Duration::from_millis(until_ms)),

@@ -1,16 +1,23 @@
-//! How a sink is reached: a webhook or a stream of NATS. Gives it one message, within its time.
+//! How a sink is reached: a webhook or a stream of NATS, as its file says. Reaches nothing.
 
-use super::file::{Sink, WrittenSink};
-use super::message::Message;
-use super::nats::{Credentials, NatsTarget, Publisher, Subject};
-use super::post::Poster;
+use super::nats::{Credentials, NatsTarget, Subject};
 use escapement_credentials::ClientTls;
-use escapement_delivery::Answer;
 use escapement_triggers::Secret;
 use hyper::Uri;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use tokio::time::timeout;
+
+/// What the file says of it.
+#[derive(Debug)]
+pub(crate) struct WrittenWay {
+    pub(crate) kind: String,
+    pub(crate) url: String,
+    pub(crate) secret_file: Option<PathBuf>,
+    pub(crate) subject: Option<String>,
+    pub(crate) credentials_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) allow_plaintext: bool,
+}
 
 /// How one sink is reached.
 #[derive(Clone, Debug)]
@@ -30,35 +37,8 @@ pub(crate) struct WebhookTarget {
     pub(crate) secrets: Vec<Secret>,
 }
 
-/// What came of a message, with a word for the log.
-pub(crate) type Posted = (Answer, String);
-
-/// Gives messages to one sink, and keeps its connection.
-#[derive(Debug, Default)]
-pub(crate) struct Sender {
-    poster: Poster,
-    publisher: Publisher,
-}
-
-impl Sender {
-    /// Gives a message to the sink at that time, Unix milliseconds.
-    pub(crate) async fn give(&mut self, sink: &Sink, message: &Message, unix_ms: i64) -> Posted {
-        let given = async {
-            match &sink.way {
-                Way::Webhook(target) => self.poster.post(target, message, unix_ms).await,
-                Way::Nats(target) => self.publisher.publish(target, message).await,
-            }
-        };
-        // A connection that did not answer in time is dropped with what waits for it.
-        let given = timeout(sink.timeout, given)
-            .await
-            .unwrap_or_else(|_elapsed| Err(format!("no answer within {} ms", sink.timeout.as_millis())));
-        given.unwrap_or_else(|problem| (Answer::Failed { retry_after_ms: None }, problem))
-    }
-}
-
 /// Reads how a sink is reached. The problem begins with the key.
-pub(crate) fn way<'c>(written: &WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<Way, String> {
+pub(crate) fn way<'c>(written: &WrittenWay, read: &impl Fn(&Path) -> &'c [u8]) -> Result<Way, String> {
     match written.kind.as_str() {
         "webhook" => webhook(written, read).map(Way::Webhook),
         "nats" => nats(written, read).map(Way::Nats),
@@ -66,7 +46,7 @@ pub(crate) fn way<'c>(written: &WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) 
     }
 }
 
-fn webhook<'c>(written: &WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<WebhookTarget, String> {
+fn webhook<'c>(written: &WrittenWay, read: &impl Fn(&Path) -> &'c [u8]) -> Result<WebhookTarget, String> {
     not_for(
         "webhook",
         &[
@@ -85,7 +65,7 @@ fn webhook<'c>(written: &WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Resu
     Ok(WebhookTarget { uri, tls, secrets })
 }
 
-fn nats<'c>(written: &WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<NatsTarget, String> {
+fn nats<'c>(written: &WrittenWay, read: &impl Fn(&Path) -> &'c [u8]) -> Result<NatsTarget, String> {
     not_for("nats", &[("secret_file", written.secret_file.is_some())])?;
     let uri = uri(written, "tls", "nats")?;
     if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
@@ -115,7 +95,7 @@ fn not_for(kind: &str, keys: &[(&str, bool)]) -> Result<(), String> {
     }
 }
 
-fn tls(written: &WrittenSink, is_encrypted: bool) -> Result<ClientTls, String> {
+fn tls(written: &WrittenWay, is_encrypted: bool) -> Result<ClientTls, String> {
     let tls = written
         .ca_file
         .iter()
@@ -127,7 +107,7 @@ fn tls(written: &WrittenSink, is_encrypted: bool) -> Result<ClientTls, String> {
 }
 
 /// `encrypted` and `plaintext` are the schemes that there are.
-fn uri(written: &WrittenSink, encrypted: &str, plaintext: &str) -> Result<Uri, String> {
+fn uri(written: &WrittenWay, encrypted: &str, plaintext: &str) -> Result<Uri, String> {
     let uri: Uri = written
         .url
         .parse()
@@ -148,7 +128,8 @@ fn uri(written: &WrittenSink, encrypted: &str, plaintext: &str) -> Result<Uri, S
         Some(scheme) if scheme == encrypted => Ok(uri),
         Some(scheme) if scheme == plaintext && (is_loopback || written.allow_plaintext) => Ok(uri),
         Some(scheme) if scheme == plaintext => Err(format!(
-            "url is not encrypted and leads to another machine; give {encrypted}://, or allow_plaintext = true if the network itself is trusted"
+            "url is not encrypted and leads to another machine; give {encrypted}://, or allow_plaintext = true if \
+             the network itself is trusted"
         )),
         _ => Err(format!("url must begin with {encrypted}:// or {plaintext}://")),
     }

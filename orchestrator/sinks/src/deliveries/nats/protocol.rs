@@ -92,7 +92,7 @@ impl Connection {
         if !info.headers {
             return Err("the server knows no headers, which version 2.2 brought".to_owned());
         }
-        // Whoever sits between could put something before the handshake.
+        // A machine between the two could put something before the handshake.
         if !plain.buffer().is_empty() {
             return Err("the server said more than INFO before it was answered".to_owned());
         }

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::{Content, Found, look};
+use crate::deliveries::cloud_event::message_of;
 use crate::deliveries::file::SinksFile;
-use crate::deliveries::message::Message;
 use escapement_delivery::Cursor;
 use escapement_store::conformance::Sample;
 use escapement_store::{Memory, Removal, Store};
@@ -39,7 +39,7 @@ fn found(store: &Memory, cursor: Cursor) -> Result<Vec<(u64, String)>, u64> {
             .into_iter()
             .map(|item| {
                 let content = item.content.unwrap();
-                (item.place, Message::of(&content, "/test").id)
+                (item.place, message_of(&content, "/test").id)
             })
             .collect()),
     }
@@ -108,7 +108,7 @@ fn a_store_that_is_not_the_one_of_the_cursor_is_noticed() {
 
 #[test]
 fn a_notice_says_what_is_lost() {
-    let message = Message::of(&Content::Lost { first: 3, last: 9 }, "/test");
+    let message = message_of(&Content::Lost { first: 3, last: 9 }, "/test");
     let event: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
     assert_eq!(
         (&event["type"], &event["id"]),
@@ -116,7 +116,7 @@ fn a_notice_says_what_is_lost() {
     );
     assert_eq!(event["data"], serde_json::json!({"first": 3, "last": 9}));
     assert_eq!(event["sequence"], "00000000000000000009");
-    let message = Message::of(&Content::OtherStore { place: 7 }, "/test");
+    let message = message_of(&Content::OtherStore { place: 7 }, "/test");
     let event: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
     assert_eq!(
         (&event["type"], &event["data"]["last"]),
