@@ -3,7 +3,7 @@
 use crate::commands::succeeds;
 use crate::plan_words::{call, question};
 use crate::world::World;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn s77_what_ran_during_a_backup_is_asked_about_after_the_restore() {
@@ -93,8 +93,9 @@ async fn s77_what_settled_behind_the_runs_of_a_backup_is_adopted_after_the_resto
     put_runs(&runs, store.as_ref());
     world.starts().await;
 
-    let run = world.in_state(&run_id, "paused").await;
-    assert_eq!(run["completed_steps"], 1, "{run:#}");
+    world.in_state(&run_id, "paused").await;
+    let is_adopted = |run: &Value| run["state"] == "paused" && run["completed_steps"] == 1;
+    world.until(&run_id, "what had settled", is_adopted).await;
     assert_eq!(world.result(&run_id, "open").await, json!({ "n": 2.0 }));
     world
         .call("RunService/ResumeRun", json!({ "run_id": run_id }))

@@ -189,14 +189,21 @@ impl World {
     /// Replays every run that there is, folds those that have ended from their events, and stops the process in order.
     pub(crate) async fn close(self) {
         for run in self.all_runs(json!({})).await {
-            if ENDS.contains(&run["state"].as_str().unwrap()) {
+            let has_ended = ENDS.contains(&run["state"].as_str().unwrap());
+            if has_ended {
                 self.follows_from_its_events(&text(&run["run_id"])).await;
             }
             let replay = self
                 .call("RunService/ReplayRun", json!({ "run_id": run["run_id"] }))
                 .await;
             assert_eq!(replay["identical"], true, "{replay:#}");
-            assert_eq!(replay["entries"], run["last_sequence"], "{replay:#}");
+            // A run that lives may have gone on since it was listed.
+            let [replayed, listed] =
+                [&replay["entries"], &run["last_sequence"]].map(|count| count.as_u64().unwrap());
+            assert!(
+                replayed == listed || !has_ended && replayed > listed,
+                "{run:#} {replay:#}"
+            );
         }
         // What never answers would keep it waiting for its limit.
         self.shared.open(END);

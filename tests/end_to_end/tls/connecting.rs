@@ -5,6 +5,7 @@ use crate::grpcurl::INSTALL;
 use crate::metrics::{address, counts, scrape};
 use crate::plans::{StepWords, echo, plan, request, step};
 use crate::world::{LIMIT, World};
+use escapement_tests::authority::replace;
 use escapement_tests::{Binaries, ChildProcess, PrivateDirectory, checkout, tool, wait_for};
 use escapement_wire::v1::plan_result::Status;
 use rustls::pki_types::pem::PemObject;
@@ -226,12 +227,12 @@ async fn grpcurl_calls_with_a_certificate() {
 }
 
 #[tokio::test]
-async fn the_worker_in_python_works_over_mutual_tls() {
+async fn the_worker_in_python_works_over_mutual_tls_and_shows_what_its_files_hold_next() {
     let Some(python) = tool("python/bin/python", "`cargo verify` installs it") else {
         return;
     };
     let secure = SecureWorld::start_with(|settings| settings.flag("--tls-client-auth", "required")).await;
-    let (_, files) = secure.issue("python");
+    let (first, files) = secure.issue("python");
     let start = |token: &str, url: &str| {
         let mut command = Command::new(&python);
         command
@@ -259,6 +260,24 @@ async fn the_worker_in_python_works_over_mutual_tls() {
     let result = secure
         .world
         .execute(request(plan([echo(0, json!({ "a": 1 }))])))
+        .await;
+    assert_eq!(result.status(), Status::Success, "{}", worker.stderr());
+
+    // Its certificate is replaced, and then revoked: its session ends, and the next one shows the other.
+    let (_, next) = secure.issue("python");
+    assert_eq!(next.cert, files.cert);
+    let revoked = secure.clients.revocation_list(&[first.number]).unwrap();
+    replace(&secure.crl, &revoked).unwrap();
+    let process = &secure.world.orchestrator.process;
+    let is_back = async || {
+        let log = process.stderr();
+        let n_sessions = log.matches("worker session begins").count();
+        (log.contains("worker session ended") && n_sessions == 2).then_some(())
+    };
+    wait_for("another session", LIMIT, is_back).await.unwrap();
+    let result = secure
+        .world
+        .execute(request(plan([echo(0, json!({ "a": 2 }))])))
         .await;
     assert_eq!(result.status(), Status::Success, "{}", worker.stderr());
     assert_eq!(worker.terminate(LIMIT).await.unwrap().code(), Some(0));
