@@ -36,10 +36,7 @@ impl World {
     pub(crate) async fn start_with(
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
-        let mut world = Self::without_worker(change).await;
-        world.profiles().await;
-        world.worker_comes().await;
-        world
+        Self::without_worker(change).await.complete().await
     }
 
     /// With no worker and no profile.
@@ -50,12 +47,26 @@ impl World {
         Self::of_processes(is_apart, change).await
     }
 
+    /// As [`World::start`], with the contract in the process of the runs in any case.
+    pub(crate) async fn start_together() -> Self {
+        Self::of_processes(false, |settings| settings)
+            .await
+            .complete()
+            .await
+    }
+
     /// As [`World::start`], with a process of its own for the contract in any case.
     pub(crate) async fn start_apart() -> Self {
-        let mut world = Self::of_processes(true, |settings| settings).await;
-        world.profiles().await;
-        world.worker_comes().await;
-        world
+        Self::of_processes(true, |settings| settings)
+            .await
+            .complete()
+            .await
+    }
+
+    async fn complete(mut self) -> Self {
+        self.profiles().await;
+        self.worker_comes().await;
+        self
     }
 
     async fn of_processes(
