@@ -81,13 +81,13 @@ impl OfRuns {
         for class in CLASSES {
             drop(
                 self.run_attempts
-                    .get_or_create(&catalogue::RUN_ATTEMPTS.with([class_label(class)])),
+                    .get_or_create(&catalogue::RUN_ATTEMPTS.with([class.as_str()])),
             );
         }
         for limit in LIMITS {
             drop(
                 self.run_limits
-                    .get_or_create(&catalogue::RUN_LIMITS.with([limit_label(limit)])),
+                    .get_or_create(&catalogue::RUN_LIMITS.with([limit.as_str()])),
             );
         }
         for verdict in VERDICTS {
@@ -108,7 +108,7 @@ impl OfRuns {
         for decision in DECISIONS {
             drop(
                 self.decisions
-                    .get_or_create(&catalogue::DECISIONS.with([decision_label(decision)])),
+                    .get_or_create(&catalogue::DECISIONS.with([decision.as_str()])),
             );
         }
         self.tokens(0, 0);
@@ -173,37 +173,8 @@ impl OfRuns {
     }
 }
 
-pub(crate) fn class_label(class: OutcomeClass) -> &'static str {
-    match class {
-        OutcomeClass::Completed => "completed",
-        OutcomeClass::NeverRan => "never_ran",
-        OutcomeClass::Failed => "failed",
-        OutcomeClass::FailedForGood => "failed_for_good",
-        OutcomeClass::TimedOut => "timed_out",
-        OutcomeClass::Unknown => "unknown",
-        OutcomeClass::ApprovalRequired => "approval_required",
-    }
-}
-
-pub(crate) fn limit_label(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Lifetime => "lifetime",
-        Limit::Run => "run",
-        Limit::Watchdog => "watchdog",
-        Limit::Revision => "revision",
-        Limit::Pause => "pause",
-    }
-}
-
 pub(crate) fn request_label(kind: Option<RequestKind>) -> &'static str {
-    match kind {
-        Some(RequestKind::Question) => "question",
-        Some(RequestKind::Approval) => "approval",
-        Some(RequestKind::RetryExtension) => "retry_extension",
-        Some(RequestKind::AmbiguousEffect) => "ambiguous_effect",
-        Some(RequestKind::BudgetExtension) => "budget_extension",
-        None => label::OTHER,
-    }
+    kind.map_or(label::OTHER, RequestKind::as_str)
 }
 
 fn became_label(state: RequestState) -> &'static str {
@@ -211,20 +182,6 @@ fn became_label(state: RequestState) -> &'static str {
         RequestState::Answered => "answered",
         RequestState::Expired => "expired",
         RequestState::Closed | RequestState::Open => "closed",
-    }
-}
-
-pub(crate) fn decision_label(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Answer => "answer",
-        Decision::Approve => "approve",
-        Decision::ApproveWithEdits => "approve_with_edits",
-        Decision::Deny => "deny",
-        Decision::Extend => "extend",
-        Decision::Happened => "happened",
-        Decision::DidNot => "did_not",
-        Decision::Fail => "fail",
-        Decision::Revise => "revise",
     }
 }
 

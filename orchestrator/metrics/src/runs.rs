@@ -2,7 +2,7 @@
 
 use crate::catalogue::{self, Value};
 use crate::figures::Metrics;
-use crate::of_runs::{class_label, decision_label, limit_label, request_label};
+use crate::of_runs::request_label;
 use escapement_runs::Counted;
 use escapement_runs_shell::{Happened, Tally};
 
@@ -50,7 +50,7 @@ impl Metrics {
                 runs.runs_recovered.inc();
             }
             Counted::Attempt(class) => {
-                let labels = catalogue::RUN_ATTEMPTS.with([class_label(class)]);
+                let labels = catalogue::RUN_ATTEMPTS.with([class.as_str()]);
                 runs.run_attempts.get_or_create(&labels).inc();
             }
             Counted::Tokens { prompt, completion } => runs.tokens(prompt, completion),
@@ -66,7 +66,7 @@ impl Metrics {
                 runs.run_replans.get_or_create(&labels).inc();
             }
             Counted::Limit(limit) => {
-                let labels = catalogue::RUN_LIMITS.with([limit_label(limit)]);
+                let labels = catalogue::RUN_LIMITS.with([limit.as_str()]);
                 runs.run_limits.get_or_create(&labels).inc();
             }
             Counted::RequestEnded {
@@ -77,7 +77,7 @@ impl Metrics {
             } => {
                 runs.ended_requests(kind, state).inc();
                 if let Some(decision) = decision {
-                    let labels = catalogue::DECISIONS.with([decision_label(decision)]);
+                    let labels = catalogue::DECISIONS.with([decision.as_str()]);
                     runs.decisions.get_or_create(&labels).inc();
                 }
                 if let Some(waited_ms) = waited_ms {

@@ -10,6 +10,7 @@ use escapement_model::{InputRequestId, RunId};
 use escapement_run::journal::RequestKind;
 use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
+use escapement_runs::REQUEST_KINDS;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::StoredInputRequest;
 use escapement_store::runs::limits::PAGE_BYTES_MAX;
@@ -24,7 +25,6 @@ use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{self, Room};
 use crate::saved::profiles;
-use crate::views::kind_word;
 use answer::{Read, read};
 use asked::{Said, said_to, stored, view};
 
@@ -197,7 +197,7 @@ fn wanted_kind(word: &str, fields: &mut Fields) -> Option<RequestKind> {
     if word.is_empty() {
         return None;
     }
-    fields.word("kind", word, &KINDS.map(|kind| (kind_word(kind), kind)))
+    fields.word("kind", word, &REQUEST_KINDS.map(|kind| (kind.as_str(), kind)))
 }
 
 #[tonic::async_trait]
@@ -254,13 +254,6 @@ impl InboxService for Inbox {
     }
 }
 
-const KINDS: [RequestKind; 5] = [
-    RequestKind::Question,
-    RequestKind::Approval,
-    RequestKind::RetryExtension,
-    RequestKind::AmbiguousEffect,
-    RequestKind::BudgetExtension,
-];
 /// Requests that are looked at for one page.
 const SEEN_MAX: usize = 1000;
 /// Bytes of a subject, or of what was said, in a list.

@@ -16,7 +16,7 @@ mod words;
 pub(crate) use artifact::{artifact_of, artifact_view, was_verified};
 pub(crate) use attempts::{AttemptsFold, evidence, key_of, uncalled, unit_text};
 pub(crate) use event::{event, event_id};
-pub(crate) use input_request::{decision_word, kind_word, request_state, request_view};
+pub(crate) use input_request::{request_state, request_view};
 pub(crate) use plan::{Document, step_objects};
 pub(crate) use revision_result::{EndOfRevision, revision_result};
 pub(crate) use run::{Detail, listed, percent, run_view};

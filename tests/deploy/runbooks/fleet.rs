@@ -13,11 +13,8 @@ const ACTIVE: &str = r#"escapement_worker_sessions{state="active"}"#;
 const IN_FLIGHT: &str = r#"escapement_attempts_in_flight{action="delay"}"#;
 const LOST: &str = "escapement_workers_lost_total";
 
-#[tokio::test]
-async fn a_worker_that_is_lost_is_named_and_started_again() {
-    let Some(mut machine) = Machine::with("ESCAPEMENT_LEASE_MS=1000\n").await else {
-        return;
-    };
+/// Starts the worker of the unit and kills it with a step in its hands: one without work is gone at once.
+async fn kill_a_worker(machine: &mut Machine) {
     machine.set("worker", "ESCAPEMENT_WORKER_ID=of-the-unit\n");
     machine.systemctl("start escapement-worker").await;
     machine
@@ -25,6 +22,14 @@ async fn a_worker_that_is_lost_is_named_and_started_again() {
         .await;
     machine.until(IN_FLIGHT, |count| count == 1.0).await;
     machine.worker.take().unwrap().kill().unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_that_is_lost_is_named_and_started_again() {
+    let Some(mut machine) = Machine::with("ESCAPEMENT_LEASE_MS=1000\n").await else {
+        return;
+    };
+    kill_a_worker(&mut machine).await;
     machine.until(LOST, |count| count == 1.0).await;
     let said = machine.follow_page("WorkersLost").await;
     let named = said.lines().find(|line| line.contains("worker is gone")).unwrap();
@@ -41,14 +46,7 @@ async fn a_worker_that_does_not_answer_is_named_and_started_again() {
     let Some(mut machine) = Machine::with("ESCAPEMENT_LEASE_MS=3000\n").await else {
         return;
     };
-    machine.set("worker", "ESCAPEMENT_WORKER_ID=of-the-unit\n");
-    machine.systemctl("start escapement-worker").await;
-    // One without work is gone at once.
-    machine
-        .submit(step(0, "delay").payload(json!({ "ms": 60_000 })))
-        .await;
-    machine.until(IN_FLIGHT, |count| count == 1.0).await;
-    machine.worker.take().unwrap().kill().unwrap();
+    kill_a_worker(&mut machine).await;
     machine.until(SUSPECT, |count| count == 1.0).await;
     let said = machine.follow_page("WorkersSuspect").await;
     assert!(

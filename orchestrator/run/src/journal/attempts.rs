@@ -156,6 +156,21 @@ pub enum OutcomeClass {
     ApprovalRequired = 6,
 }
 
+impl OutcomeClass {
+    /// As events and figures spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OutcomeClass::Completed => "completed",
+            OutcomeClass::NeverRan => "never_ran",
+            OutcomeClass::Failed => "failed",
+            OutcomeClass::FailedForGood => "failed_for_good",
+            OutcomeClass::TimedOut => "timed_out",
+            OutcomeClass::Unknown => "unknown",
+            OutcomeClass::ApprovalRequired => "approval_required",
+        }
+    }
+}
+
 /// What went wrong.
 #[derive(Clone, PartialEq, Message)]
 pub struct Failure {

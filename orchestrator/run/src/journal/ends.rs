@@ -30,6 +30,19 @@ pub enum Limit {
     Pause = 4,
 }
 
+impl Limit {
+    /// As events and figures spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Limit::Lifetime => "lifetime",
+            Limit::Run => "run",
+            Limit::Watchdog => "watchdog",
+            Limit::Revision => "revision",
+            Limit::Pause => "pause",
+        }
+    }
+}
+
 /// A run that ended well.
 #[derive(Clone, PartialEq, Message)]
 pub struct RunCompleted {

@@ -81,6 +81,19 @@ pub enum RequestKind {
     BudgetExtension = 4,
 }
 
+impl RequestKind {
+    /// As requests and figures spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RequestKind::Question => "question",
+            RequestKind::Approval => "approval",
+            RequestKind::RetryExtension => "retry_extension",
+            RequestKind::AmbiguousEffect => "ambiguous_effect",
+            RequestKind::BudgetExtension => "budget_extension",
+        }
+    }
+}
+
 /// What counts as an answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
@@ -228,4 +241,21 @@ pub enum Decision {
     Fail = 7,
     /// Not this plan: another one, by what the comment says.
     Revise = 8,
+}
+
+impl Decision {
+    /// As answers and figures spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Decision::Answer => "answer",
+            Decision::Approve => "approve",
+            Decision::ApproveWithEdits => "approve_with_edits",
+            Decision::Deny => "deny",
+            Decision::Revise => "revise",
+            Decision::Extend => "extend",
+            Decision::Happened => "happened",
+            Decision::DidNot => "did_not",
+            Decision::Fail => "fail",
+        }
+    }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::not_found;
 use crate::errors::Rejection;
 use crate::saved;
-use crate::views::{Document, decision_word, request_view};
+use crate::views::{Document, request_view};
 
 /// What the store has of a request.
 pub(super) async fn stored(runs: &RunsHandle, id: InputRequestId) -> Result<StoredInputRequest, Rejection> {
@@ -135,7 +135,7 @@ pub(super) async fn said_to(runs: &RunsHandle, run_id: RunId, answer: Answer) ->
             true => Said::Same,
             false => Said::Other(format!(
                 "{} by {}",
-                decision_word(winner.decision()),
+                winner.decision().as_str(),
                 winner.responder.id
             )),
         }

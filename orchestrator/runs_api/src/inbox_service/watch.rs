@@ -15,7 +15,7 @@ use tonic::Status;
 use super::LISTED_BYTES_MAX;
 use super::asked::{kind_of, stored, view};
 use crate::errors::Rejection;
-use crate::views::{kind_word, request_state, signed, uuid_text};
+use crate::views::{request_state, signed, uuid_text};
 use crate::watching::{self, End, Watched};
 
 type Answer = v1::WatchInboxResponse;
@@ -231,7 +231,7 @@ fn removed(change: InboxChange) -> v1::InputRequest {
     v1::InputRequest {
         input_request_id: uuid_text(&change.request_id),
         run_id: uuid_text(&change.run_id),
-        kind: kind.map_or_else(String::new, |kind| kind_word(kind).to_owned()),
+        kind: kind.map_or_else(String::new, |kind| kind.as_str().to_owned()),
         state: request_state(change.state()).into(),
         user_id: change.user_id,
         namespace: change.namespace,

@@ -1,6 +1,6 @@
 //! Attempts, put together from the entries of a journal: what was intended, and how it ended.
 
-use super::words::{class_word, effect_word, signed, skip_word, small, uuid_text};
+use super::words::{effect_word, signed, skip_word, small, uuid_text};
 use bytes::Bytes;
 use escapement_model::hex;
 use escapement_model::{Opaque, OpaqueValue, RunId};
@@ -195,7 +195,7 @@ impl Settled {
     fn category(&self) -> &'static str {
         match self.class() {
             None | Some(OutcomeClass::Completed) => "",
-            Some(class) => class_word(class),
+            Some(class) => class.as_str(),
         }
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn evidence(fold: &AttemptsFold, attempt: &Settled, request_id: &str)
         request_id: request_id.to_owned(),
         duration_ms: settled_at.saturating_sub(*at),
         retry_count: small(called.attempt.saturating_sub(1)),
-        status: attempt.class().map_or("fenced", class_word).to_owned(),
+        status: attempt.class().map_or("fenced", OutcomeClass::as_str).to_owned(),
         artifacts: Vec::new(),
         error_stack: error.map_or_else(String::new, |error| format!("{}: {}", error.code, error.message)),
         execution_id: fold.name(&attempt.intended).execution_id().to_string(),

@@ -1,9 +1,8 @@
 //! An entry of a journal as an event: which step it is about, and what it says.
 
 use super::attempts::{payload, unit_text};
-use super::input_request::{decision_word, kind_word};
 use super::spending::{spent, usage_data};
-use super::words::{class_word, count, digest_text, effect_word, limit_word, signed, skip_word, uuid_text};
+use super::words::{count, digest_text, effect_word, signed, skip_word, uuid_text};
 use bytes::Bytes;
 use escapement_model::hex;
 use escapement_model::opaque::{ListBuilder, StructBuilder, value};
@@ -219,7 +218,7 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
         }
         Event::RevisionFailing(failing) => failure(data, &failing.error).boolean("drains", failing.drains),
         Event::TimeoutError(timeout) => data
-            .text("limit", limit_word(timeout.limit()))
+            .text("limit", timeout.limit().as_str())
             .number("limit_ms", timeout.limit_ms as f64),
         Event::RunCompleted(completed) => {
             let outcome = if completed.partial { "partial" } else { "success" };
@@ -269,7 +268,7 @@ fn tool_called(data: StructBuilder, run_id: RunId, plan: &Plan, called: &ToolCal
 fn tool_output(data: StructBuilder, plan: &Plan, output: &ToolOutput) -> StructBuilder {
     let data = unit(data, plan, output.unit)
         .number("attempt", f64::from(output.attempt))
-        .text("class", class_word(output.class()));
+        .text("class", output.class().as_str());
     let data = optional(data, "output", output.output.as_ref());
     let data = match output.fits_schema {
         Some(fits) => data.boolean("fits_schema", fits),
@@ -360,7 +359,7 @@ fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> Struct
         .fold(ListBuilder::new(), |list, option| list.text(option));
     let data = data
         .text("input_request_id", &uuid_text(&request.id))
-        .text("kind", kind_word(request.kind()))
+        .text("kind", request.kind().as_str())
         .text("question", &request.question)
         .list("options", options)
         .text("subject_digest", &hex::text(&request.subject_digest))
@@ -382,7 +381,7 @@ fn requested(data: StructBuilder, plan: &Plan, request: &InputRequest) -> Struct
 fn answered(data: StructBuilder, answer: &RequestAnswer) -> StructBuilder {
     let data = data
         .text("input_request_id", &uuid_text(&answer.id))
-        .text("decision", decision_word(answer.decision()))
+        .text("decision", answer.decision().as_str())
         .text("responder", &answer.responder.id);
     let data = word(data, "comment", &answer.comment);
     match (&answer.value, answer.decision()) {

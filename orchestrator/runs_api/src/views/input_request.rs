@@ -38,7 +38,7 @@ pub(crate) fn request_view(
         run_id: uuid_text(&state.run_id),
         namespace: namespace_named(&state.spec.namespace).to_string(),
         step_key: step.map_or_else(String::new, |step| step.key.clone()),
-        kind: kind_word(request.kind()).to_owned(),
+        kind: request.kind().as_str().to_owned(),
         question: request.question.clone(),
         input_type: input_type(request).into(),
         options: request.options.clone(),
@@ -75,32 +75,6 @@ pub(crate) fn request_view(
     }
 }
 
-/// A kind, as requests of the API spell it.
-pub(crate) fn kind_word(kind: RequestKind) -> &'static str {
-    match kind {
-        RequestKind::Question => "question",
-        RequestKind::Approval => "approval",
-        RequestKind::RetryExtension => "retry_extension",
-        RequestKind::AmbiguousEffect => "ambiguous_effect",
-        RequestKind::BudgetExtension => "budget_extension",
-    }
-}
-
-/// A decision, as answers of the API spell it.
-pub(crate) fn decision_word(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Answer => "answer",
-        Decision::Approve => "approve",
-        Decision::ApproveWithEdits => "approve_with_edits",
-        Decision::Deny => "deny",
-        Decision::Revise => "revise",
-        Decision::Extend => "extend",
-        Decision::Happened => "happened",
-        Decision::DidNot => "did_not",
-        Decision::Fail => "fail",
-    }
-}
-
 fn input_type(request: &InputRequest) -> v1::input_request::InputType {
     use v1::input_request::InputType;
     match (request.kind(), request.answer_type()) {
@@ -126,7 +100,7 @@ pub(crate) fn request_state(state: RequestState) -> v1::input_request::State {
 /// What was said: of a quorum first those that were not enough, by their names.
 fn decisions(request: &InputRequest, blobs: &dyn Blobs, bytes_max: u64) -> Vec<v1::Decision> {
     let approved = request.approved_by.iter().map(|id| v1::Decision {
-        decision: decision_word(Decision::Approve).to_owned(),
+        decision: Decision::Approve.as_str().to_owned(),
         responder: Some(v1::Responder {
             id: id.clone(),
             ..v1::Responder::default()
@@ -146,7 +120,7 @@ pub(super) fn decision_view(answer: &RequestAnswer, blobs: &dyn Blobs, bytes_max
     let value = answer.value.as_ref().filter(|value| value.length <= bytes_max);
     let value = value.map(|value| value.load(blobs));
     v1::Decision {
-        decision: decision_word(answer.decision()).to_owned(),
+        decision: answer.decision().as_str().to_owned(),
         responder: Some(v1::Responder {
             id: answer.responder.id.clone(),
             kind: match answer.responder.kind() {

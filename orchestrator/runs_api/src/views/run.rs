@@ -6,8 +6,7 @@ use super::plan::Document;
 use super::session::skill_view;
 use super::step::output_ref;
 use super::words::{
-    count, digest_text, error_type, limit_word, outcome, signed, small, state_of, status_word, time,
-    uuid_text,
+    count, digest_text, error_type, outcome, signed, small, state_of, status_word, time, uuid_text,
 };
 use crate::budget::{budget_view, usage_view};
 use crate::caller::shown_author;
@@ -211,13 +210,14 @@ fn reason(run: &Run) -> String {
 
 /// The limit that ran out, by the code of the end.
 fn limit_of_code(code: &str) -> &'static str {
-    limit_word(match code {
+    let limit = match code {
         "WATCHDOG" => Limit::Watchdog,
         "REVISION_TIMEOUT" => Limit::Revision,
         "RUN_TIMEOUT" => Limit::Run,
         "PAUSE_TIMEOUT" => Limit::Pause,
         _ => Limit::Lifetime,
-    })
+    };
+    limit.as_str()
 }
 
 fn error(run: &Run) -> Option<v1::RunError> {

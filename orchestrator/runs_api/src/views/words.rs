@@ -3,7 +3,7 @@
 use escapement_model::RunId;
 use escapement_model::hex;
 use escapement_run::ShownState;
-use escapement_run::journal::{Limit, OutcomeClass, SkipReason};
+use escapement_run::journal::SkipReason;
 use escapement_run::spec::EffectClass;
 use escapement_runs_host::state_byte;
 use escapement_wire::runs::v1::run::{ErrorType, Outcome, State};
@@ -83,18 +83,6 @@ pub(super) fn skip_word(reason: SkipReason) -> &'static str {
     }
 }
 
-pub(super) fn class_word(class: OutcomeClass) -> &'static str {
-    match class {
-        OutcomeClass::Completed => "completed",
-        OutcomeClass::NeverRan => "never_ran",
-        OutcomeClass::Failed => "failed",
-        OutcomeClass::FailedForGood => "failed_for_good",
-        OutcomeClass::TimedOut => "timed_out",
-        OutcomeClass::Unknown => "unknown",
-        OutcomeClass::ApprovalRequired => "approval_required",
-    }
-}
-
 pub(super) fn effect_word(effect: EffectClass) -> &'static str {
     match effect {
         EffectClass::SideEffect => "side_effect",
@@ -102,16 +90,6 @@ pub(super) fn effect_word(effect: EffectClass) -> &'static str {
         EffectClass::World => "world",
         EffectClass::Llm => "llm",
         EffectClass::External => "external",
-    }
-}
-
-pub(super) fn limit_word(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Lifetime => "lifetime",
-        Limit::Run => "run",
-        Limit::Watchdog => "watchdog",
-        Limit::Revision => "revision",
-        Limit::Pause => "pause",
     }
 }
 
