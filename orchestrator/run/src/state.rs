@@ -398,7 +398,15 @@ impl RunState {
 
     /// True if a unit waits for its next attempt.
     pub fn backs_off(&self) -> bool {
-        self.has_unit(UnitStage::BackingOff) || self.artifacts.iter().any(|artifact| artifact.again_at > 0)
+        self.has_unit(UnitStage::BackingOff) || self.looks_again().next().is_some()
+    }
+
+    // RUN-12.8
+    /// Artifacts that wait for their next look. While steps run again, or another plan is made, nothing is looked at.
+    pub(crate) fn looks_again(&self) -> impl Iterator<Item = &ArtifactState> {
+        let looks = self.is_verifying && self.stage() == Stage::Executing && self.cause.is_none();
+        let waits = move |artifact: &&ArtifactState| looks && artifact.again_at > 0;
+        self.artifacts.iter().filter(waits)
     }
 
     /// True if child runs are all that is in flight or backing off.

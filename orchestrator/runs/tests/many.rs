@@ -185,6 +185,19 @@ fn times_come_in_order_and_a_bounded_number_at_once() {
     assert!(runs.is_empty());
 }
 
+// RUN-2.4, RUN-7.5
+#[test]
+fn a_queued_run_whose_life_is_over_ends_and_is_not_admitted() {
+    let mut runs = runs(1);
+    let mut short = new(1, 9);
+    short.spec.limits.lifetime_ms = 1;
+    runs.create(short, START, &NoBlobs).unwrap();
+    runs.create(new(2, 5), START, &NoBlobs).unwrap();
+    let works = runs.admit(START + 1, 10, &NoBlobs);
+    assert_eq!(names(&works), [id(1), id(2)]);
+    assert_eq!((runs.n_under_way(), runs.n_queued()), (1, 0));
+}
+
 // RUN-8.1
 #[test]
 fn a_run_that_is_held_paused_or_waits_for_a_child_takes_no_place() {

@@ -10,7 +10,7 @@ use crate::journal::{
 };
 use crate::outcome::{AttemptOutcome, cut};
 use crate::spec::EffectClass;
-use crate::state::{RunState, StepStage, StepState};
+use crate::state::{RunState, StepStage, StepState, UnitStage};
 use alloc::format;
 use alloc::string::String;
 use escapement_model::limits::LABEL_CHARS_MAX;
@@ -145,9 +145,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Writes down once that the unit waits; it is looked at again whenever the run goes on.
+    /// Writes down once that the unit waits; it is looked at again whenever the run goes on. A retry that is due waits anew,
+    /// whatever an earlier attempt waited for.
     fn await_budget(&mut self, unit: UnitRef, kind: BudgetKind) {
-        if !self.unit(unit).awaits_budget {
+        let state = self.unit(unit);
+        if !state.awaits_budget || state.stage() == UnitStage::BackingOff {
             let kind = kind.into();
             self.emit(Event::BudgetAwaited(BudgetAwaited { unit, kind }));
         }

@@ -107,7 +107,7 @@ impl Turn<'_> {
             parent_execution_id: &spec.parent_execution_id,
             revision: &self.state.revision,
             subject,
-            approval: self.approval_text(unit),
+            approval: self.approval_text(unit, subject),
             now: self.now,
             attempt_ms,
             plan_ms,
@@ -131,14 +131,24 @@ impl Turn<'_> {
     }
 
     // RUN-6.7
+    /// The approval of exactly this; empty if there is none, or if the payload has become another one since.
+    pub(super) fn approval_of(&self, unit: UnitRef, subject: &[u8; 32]) -> Bytes {
+        let state = self.unit(unit);
+        match state.approved_digest[..] == subject[..] {
+            true => state.approval.clone(),
+            false => Bytes::new(),
+        }
+    }
+
+    // RUN-6.7
     /// The id of the approval that the handler asked for.
-    fn approval_text(&self, unit: UnitRef) -> Option<String> {
-        let approval = &self.unit(unit).approval;
+    fn approval_text(&self, unit: UnitRef, subject: &[u8; 32]) -> Option<String> {
+        let approval = self.approval_of(unit, subject);
         let request = self
             .state
             .requests
             .iter()
-            .find(|request| request.id == *approval)?;
+            .find(|request| request.id == approval)?;
         let for_handler = request.error.is_some()
             && request.kind() == RequestKind::Approval
             && request.state() == RequestState::Answered;

@@ -250,7 +250,7 @@ impl Turn<'_> {
     // RUN-4.2
     fn send(&mut self, unit: UnitRef, rendered: &Rendered, subject: &[u8; 32]) {
         let state = self.unit(unit);
-        let (attempt, approval) = (state.attempts + 1, state.approval.clone());
+        let (attempt, approval) = (state.attempts + 1, self.approval_of(unit, subject));
         let profile = self.profile(&rendered.action);
         let limit_ms = attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits);
         let skill = profile.skill();

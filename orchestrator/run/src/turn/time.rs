@@ -65,7 +65,8 @@ impl RunState {
             return Some(earliest);
         }
         // A retry that will not be dispatched is not due.
-        let starts = !self.pause_wanted && (self.cause.is_none() || self.drains);
+        let starts =
+            self.stage() == Stage::Executing && !self.pause_wanted && (self.cause.is_none() || self.drains);
         if starts {
             let running = self
                 .steps
@@ -75,7 +76,7 @@ impl RunState {
             for unit in units.filter(|unit| unit.stage() == UnitStage::BackingOff) {
                 consider(unit.retry_at, Due::Retry);
             }
-            for artifact in self.artifacts.iter().filter(|artifact| artifact.again_at > 0) {
+            for artifact in self.looks_again() {
                 consider(artifact.again_at, Due::Retry);
             }
         }

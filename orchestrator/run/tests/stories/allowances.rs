@@ -160,6 +160,30 @@ fn beside_a_child_everything_that_is_limited_waits() {
     assert_eq!(world.run.state().used().tool_calls, 5);
 }
 
+// RUN-5.3, RUN-13.7, RUN-13.11
+#[test]
+fn a_child_that_is_due_again_waits_for_what_another_child_may_spend() {
+    let aside = |key| and(sub_plan(key), json!({"async": true, "retry": {"max_retries": 3}}));
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true,
+        "steps": [aside("one"), aside("two")]});
+    let mut spec = of(budget());
+    spec.limits.max_concurrency = 2;
+    let mut world = World::document(document, spec);
+    // They take turns: while one is under way, the other one is due and has to wait, more than once.
+    for turn in 1..=6 {
+        assert_eq!(n_children(&world), turn, "{}", world.shows());
+        let (run_id, _) = child(&world);
+        world.input(Input::ChildEnded {
+            run_id,
+            result: Err("it failed".to_owned()),
+            used: calls(0),
+            doubts: None,
+        });
+        world.pass(10_000);
+    }
+    assert!(world.run.due_at().is_none_or(|due| due > world.now));
+}
+
 // RUN-13.9, RUN-13.11
 #[test]
 fn without_one_of_each_part_a_person_is_asked_before_a_child_starts() {

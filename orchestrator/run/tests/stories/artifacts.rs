@@ -8,6 +8,7 @@ use escapement_run::state::Verdict;
 use escapement_run::{ENVIRONMENT_KEY, Effect, RefusedReason, Upload};
 use serde_json::{Value, json};
 
+use crate::planning::planned;
 use crate::world::{World, completed, failed, spec, tool};
 
 /// Ten bytes that begin as a PNG does, as base64.
@@ -244,6 +245,45 @@ fn a_run_that_verifies_can_be_paused_cancelled_and_set_back() {
     assert_eq!(world.run.shown().as_str(), "cancelled");
     world.settle(look(&world), completed(stat(json!({}))));
     assert_eq!(world.last, 0);
+}
+
+// RUN-2.5, RUN-12.8
+#[test]
+fn a_look_that_is_due_waits_while_a_step_runs_again() {
+    let document = json!({"schema": "escapement.plan/1", "name": "Story",
+        "steps": [tool("a", "paint", &[]), tool("b", "paint", &["a"])]});
+    let mut world = World::knowing(document, wants(&["image"]), &[profile("paint", &[])]);
+    world.input(Input::Admit);
+    world.complete("a", image(json!({"path": "cat.png"})));
+    world.complete("b", json!({}));
+    world.settle(look(&world), failed(OutcomeClass::Unknown));
+    world.input(Input::Rewind {
+        step_key: "b".to_owned(),
+        scope: escapement_run::RewindScope::Later,
+        allow_repeat_effects: true,
+    });
+    assert_eq!(world.shows(), "running: a completed, b running");
+    world.pass(10_000);
+    world.complete("b", json!({}));
+    assert_eq!(world.run.shown().as_str(), "verifying");
+    world.settle(look(&world), completed(stat(json!({}))));
+    assert_eq!(world.last_events().last().unwrap(), "RunCompleted");
+}
+
+// RUN-2.5, RUN-11.8, RUN-12.8
+#[test]
+fn a_look_that_is_due_is_not_repeated_while_another_plan_is_made() {
+    let mut spec = Spec {
+        planner: planned(Preset::Protocol).planner,
+        ..wants(&["image"])
+    };
+    spec.limits.revision_ms = 500;
+    spec.limits.max_substitutions = 0;
+    let mut world = world(spec);
+    world.complete("a", image(json!({"path": "cat.png"})));
+    world.settle(look(&world), failed(OutcomeClass::Unknown));
+    world.pass(4_000);
+    assert_eq!(world.run.shown().as_str(), "planning");
 }
 
 // RUN-12.7

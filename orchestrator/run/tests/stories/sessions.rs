@@ -3,6 +3,7 @@
 use escapement_model::Opaque;
 use escapement_model::opaque::ValueView;
 use escapement_run::ids::RunId;
+use escapement_run::journal::Decision::Approve;
 use escapement_run::journal::OutcomeClass::{Completed, Failed, FailedForGood, NeverRan, TimedOut, Unknown};
 use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
@@ -256,6 +257,41 @@ fn what_others_change_in_a_session_is_in_the_journal_before_it_is_seen() {
     world.complete("a", json!({}));
     assert_eq!(world.payload("b"), json!({"seen": 2}));
     assert_eq!(world.run.state().session.as_ref().unwrap().state_version, 5);
+}
+
+// RUN-6.3, RUN-6.7
+#[test]
+fn an_approval_that_a_handler_asked_for_goes_with_no_other_payload() {
+    let shared = escapement_run::spec::Spec {
+        session_id: "s".to_owned(),
+        ..spec(Preset::Standard)
+    };
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "steps": [shows("a", &[])]});
+    let mut world = World::queued(document, shared);
+    let news = |version, seen: u32| {
+        Input::Session(SessionNews {
+            state: Some((version, opaque(&json!({"seen": seen})))),
+            health: None,
+        })
+    };
+    world.input(news(4, 1)).input(Input::Admit);
+    world.fail("a", OutcomeClass::ApprovalRequired);
+    world.input(Input::Pause {
+        reason: String::new(),
+    });
+    world.answer(Approve, Value::Null);
+    world.input(news(5, 2)).input(Input::Resume {
+        reason: String::new(),
+    });
+    assert_eq!(world.payload("a"), json!({"seen": 2}));
+    let approval = |world: &World| world.environment("a")["escapement_run"]["approval"].clone();
+    assert_eq!(approval(&world), Value::Null);
+    // For what it is sent now the handler asks anew, and then it has that approval.
+    world.fail("a", OutcomeClass::ApprovalRequired);
+    world.answer(Approve, Value::Null);
+    assert_ne!(approval(&world), Value::Null);
+    world.complete("a", json!({}));
+    assert_eq!(world.shows(), "completed: a completed");
 }
 
 // RUN-14.1

@@ -12,13 +12,18 @@ impl Runs {
         self.n_under_way < self.config.max_live_runs && !self.queue.is_empty()
     }
 
-    /// Lets queued runs go on while there is room, at most `max` of them: the highest priority first, then the oldest.
+    /// Lets queued runs go on while there is room, at most `max` of them: the highest priority first, then the oldest. One whose
+    /// time has come is told that first, which may end it.
     pub fn admit(&mut self, now: i64, max: usize, durable: &dyn Durable) -> Vec<Work> {
         let mut admitted = Vec::new();
         while admitted.len() < max
             && self.can_admit()
             && let Some((_, _, run_id)) = self.queue.first().copied()
         {
+            if let Some(work) = self.time_of(run_id, now, durable) {
+                admitted.push(work);
+                continue;
+            }
             let Some(handed) = self.hand(run_id, Input::Admit, now, durable) else {
                 continue;
             };

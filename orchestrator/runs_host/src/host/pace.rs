@@ -33,7 +33,8 @@ impl RunsHost {
     pub fn catch_up(&mut self, run_id: RunId, now: i64) {
         self.now = now;
         self.hear_of_start(run_id, now);
-        if let Some(work) = self.runs.time_of(run_id, now, &self.contents) {
+        // A limit that is over may bring another one with it.
+        while let Some(work) = self.runs.time_of(run_id, now, &self.contents) {
             self.push(work, None);
         }
     }
