@@ -11,6 +11,7 @@ mod dependencies;
 mod english;
 mod layout;
 mod licences;
+mod links;
 mod metadata;
 mod protos;
 mod requirements;
