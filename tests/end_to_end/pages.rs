@@ -143,6 +143,18 @@ async fn the_readme_shows_real_answers() {
 }
 
 #[tokio::test]
+async fn the_page_for_callers_shows_real_answers() {
+    let calls = [
+        "ValidatePlan",
+        "ListWorkers",
+        "CreateRun",
+        "RespondToInput",
+        "ReplayRun",
+    ];
+    page_shows_real_answers("proto/CALLING.md", &calls).await;
+}
+
+#[tokio::test]
 async fn the_page_on_insight_shows_real_answers() {
     let calls = [
         "ValidatePlan",

@@ -6,6 +6,7 @@
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 
+mod architecture;
 mod circles;
 mod dependencies;
 mod english;
