@@ -158,22 +158,24 @@ async fn a_plan_id_is_refused_under_another_execution_id_at_every_stage() {
     };
     let call = world.executing(request.clone());
     let assignment = worker.started().await;
-    refuse_plan(&world, &again).await;
+    refuse_plan(&world, &again, &request.id()).await;
     worker.succeed(&assignment, json!({})).await;
     call.await.unwrap().unwrap();
-    refuse_plan(&world, &again).await;
+    refuse_plan(&world, &again, &request.id()).await;
     world.crash_and_restart().await;
-    refuse_plan(&world, &again).await;
+    refuse_plan(&world, &again, &request.id()).await;
     let unnamed = ExecutePlanRequest {
         execution_id: None,
-        ..request
+        ..request.clone()
     };
-    refuse_plan(&world, &unnamed).await;
+    refuse_plan(&world, &unnamed, &request.id()).await;
 }
 
-async fn refuse_plan(world: &World, request: &ExecutePlanRequest) {
+async fn refuse_plan(world: &World, request: &ExecutePlanRequest, used_by: &str) {
     let refused = world.try_submit(request).await.unwrap_err();
     assert_eq!(reason(&refused, Code::FailedPrecondition), "PLAN_ID_USED");
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["execution_id"], used_by);
     if let Some(execution_id) = request.execution_id.clone() {
         let asked = escapement_wire::v1::GetExecutionRequest { execution_id };
         let unknown = world.orchestrator.plans().get_execution(asked).await.unwrap_err();

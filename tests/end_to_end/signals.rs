@@ -3,7 +3,7 @@
 use crate::plans::{RequestWords, StepWords, WORK, plan, request, step};
 use crate::status_details::reason;
 use crate::story;
-use crate::watching::wait_for_started;
+use crate::watching::{wait_for_started, watch};
 use crate::world::{LIMIT, World};
 use escapement_tests::ScriptedWorker;
 use escapement_tests::wait_for;
@@ -13,6 +13,7 @@ use escapement_wire::worker::v1::outcome_ack::Verdict;
 use rustix::process::Signal;
 use serde_json::json;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tonic::Code;
 
 fn delay(number: usize, ms: u64) -> escapement_wire::v1::PlanStep {
@@ -45,11 +46,12 @@ async fn an_orchestrator_that_is_told_to_stop_finishes_what_runs_and_exits_with_
 
     world.orchestrator.process.signal(Signal::TERM).unwrap();
     wait_for_drain(&world).await;
+    assert!(worker.reconnect().await.deadline_ms > 0, "there is time");
     assert_eq!(worker.succeed(&first, json!({})).await, Verdict::Accepted);
     worker.complete_next(json!({ "last": true })).await;
     let result = call.await.unwrap().unwrap();
     assert_eq!((result.status(), result.steps_executed), (Status::Success, 2));
-    worker.reconnect().await;
+    assert_eq!(worker.reconnect().await.deadline_ms, 0, "the end");
     assert_eq!(waits.await.unwrap().unwrap_err().code(), Code::Unavailable);
     assert_eq!(
         world.orchestrator.process.exit(LIMIT).await.unwrap().code(),
@@ -114,6 +116,10 @@ async fn an_orchestrator_whose_grace_is_over_says_so_and_the_restart_settles_wha
     let id = request.id();
     let call = world.executing(request);
     worker.started().await;
+    // Neither may keep the process from its end.
+    let _silent = TcpStream::connect(world.orchestrator.address()).await.unwrap();
+    let mut watched = watch(&world, &id, 1).await.unwrap();
+    assert!(watched.message().await.unwrap().is_some());
     world.orchestrator.process.signal(Signal::TERM).unwrap();
     assert_eq!(call.await.unwrap().unwrap_err().code(), Code::Unavailable);
     assert_eq!(

@@ -81,6 +81,8 @@ async fn a_byte_over_a_limit_is_a_violation_and_not_a_broken_connection() {
     let huge = request(plan((0..8).map(|number| with_payload(number, PAYLOAD_BYTES_MAX))));
     let refused = world.try_submit(&huge).await.unwrap_err();
     assert_eq!(reason(&refused, Code::ResourceExhausted), "REQUEST_TOO_LARGE");
+    let details = refused.get_error_details();
+    assert!(details.retry_info().is_none(), "the same again would be as large");
     world.submit(&request(plan([step(0, WORK)]))).await;
 }
 

@@ -127,6 +127,7 @@ async fn missing_keys_and_unknown_actions_forbid_nothing_and_are_told() {
     assert!(answer.valid, "{answer:?}");
     assert_eq!(answer.unknown_actions, ["a.unknown", "z.unknown"]);
     assert_eq!(answer.warnings.len(), 1, "{answer:?}");
+    assert_eq!(answer.warnings[0].code, "CONTEXT_MISSING");
     assert!(answer.warnings[0].message.contains("desk"), "{answer:?}");
     assert!(
         validate(&world, asks, None).await.warnings.is_empty(),

@@ -4,7 +4,6 @@
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_wire::v1;
-use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use escapement_wire::worker::v1 as worker;
@@ -68,21 +67,6 @@ impl Orchestrator {
         }
     }
 
-    /// Starts one that does not get to serve, and gives what it said.
-    pub(crate) async fn refused(directory: &TestDirectory) -> std::process::Output {
-        let arguments = ["--listen", "127.0.0.1:0", "--store-path", &directory.0];
-        Command::new(env!("CARGO_BIN_EXE_orchestrator"))
-            .args(arguments)
-            .output()
-            .await
-            .unwrap()
-    }
-
-    /// Where it listens.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
     /// A connection.
     pub(crate) async fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address))
@@ -107,11 +91,6 @@ impl Orchestrator {
         WorkerServiceClient::new(self.channel().await)
     }
 
-    /// The subscribers' service.
-    pub(crate) async fn events(&self) -> EventServiceClient<Channel> {
-        EventServiceClient::new(self.channel().await)
-    }
-
     /// Asks it to stop.
     pub(crate) fn signal(&self) {
         let id = self.child.id().unwrap().to_string();
@@ -133,11 +112,6 @@ impl Orchestrator {
     pub(crate) async fn stop(self) -> Option<i32> {
         self.signal();
         self.ended().await
-    }
-
-    /// Ends it without a chance to do anything.
-    pub(crate) async fn kill(mut self) {
-        self.child.kill().await.unwrap();
     }
 }
 
