@@ -34,7 +34,7 @@ impl Sum {
 /// Runs the seeds `from..from + n_seeds`.
 ///
 /// # Panics
-/// Where one fails: with the first of those that did, and how to repeat it.
+/// If one fails: with the first of those that did, and how to repeat it.
 pub(crate) fn run(from: u64, n_seeds: u64, n_threads: u64) -> Sum {
     let next = AtomicU64::new(from);
     let failed = AtomicBool::new(false);
@@ -82,7 +82,7 @@ pub(crate) fn run(from: u64, n_seeds: u64, n_threads: u64) -> Sum {
 /// Runs one seed, and says everything that can be said of it where it fails.
 ///
 /// # Panics
-/// Where it fails.
+/// If it fails.
 pub(crate) fn one(seed: u64) -> Outcome {
     settle::run(seed, true).unwrap_or_else(|(broken, lines)| {
         if let Ok(path) = std::env::var("ESCAPEMENT_TRACE") {

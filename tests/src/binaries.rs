@@ -23,7 +23,7 @@ impl Binaries {
     /// The second call in a process answers at once.
     ///
     /// # Errors
-    /// What cargo said, where it could not build.
+    /// What cargo said, if it could not build.
     pub fn build() -> Result<Self, Fault> {
         static BUILT: OnceLock<Result<Binaries, String>> = OnceLock::new();
         BUILT

@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 /// What the call is answered with, or that the orchestrator is away.
 ///
 /// # Panics
-/// Where the execution is not settled by then.
+/// If the execution is not settled by then.
 pub async fn result_of(
     mut plans: PlanExecutionServiceClient<Channel>,
     execution_id: &str,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// and the test should return. Where `ESCAPEMENT_SKIP_NOTHING` is set, a missing program fails the test instead.
 ///
 /// # Panics
-/// Where nothing may be skipped and the program is missing.
+/// If nothing may be skipped and the program is missing.
 pub fn tool(name: &str, install: &str) -> Option<PathBuf> {
     let own = crate::checkout::root().join("target/tools");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn tool(name: &str, install: &str) -> Option<PathBuf> {
 /// Notes that the test that runs needs what this machine does not have, and should return.
 ///
 /// # Panics
-/// Where nothing may be skipped.
+/// If nothing may be skipped.
 pub fn skip(what: &str) {
     let current = std::thread::current();
     let test = current.name().unwrap_or("a test");

@@ -58,6 +58,20 @@ fn findings_of(file: &TextFile) -> Vec<String> {
 }
 
 #[test]
+fn errors_and_panics_have_conditions() {
+    let mut findings = Vec::new();
+    for file in text_files().iter().filter(|file| file.is_rust()) {
+        let lines: Vec<&str> = file.text.lines().map(str::trim).collect();
+        for (index, pair) in lines.windows(2).enumerate() {
+            if ["/// # Errors", "/// # Panics"].contains(&pair[0]) && pair[1].starts_with("/// Where ") {
+                findings.push(format!("{}:{}: {}", file.path.display(), index + 2, pair[1]));
+            }
+        }
+    }
+    assert_none(&findings, "begin the condition with `If`");
+}
+
+#[test]
 fn a_phrase_is_found_in_a_comment_and_nowhere_else() {
     let file = TextFile {
         path: "shared/a/src/a.rs".into(),

@@ -36,7 +36,7 @@ impl AuditEntry {
     /// The hash that this entry must have behind the hash `before`; whatever it has is not looked at.
     ///
     /// # Panics
-    /// Where the context of an error is not a well-formed object.
+    /// If the context of an error is not a well-formed object.
     pub fn link(&self, before: &ChainHash) -> ChainHash {
         //
         let AuditEntry {

@@ -62,7 +62,7 @@ impl Retention {
     /// Takes one step if it is due. What cannot be removed now is tried again later.
     ///
     /// # Errors
-    /// Where the store cannot be trusted any more.
+    /// If the store cannot be trusted any more.
     pub(crate) fn turn(&mut self, store: &mut impl RunStore, now_unix_ms: i64) -> Result<(), StoreFault> {
         if self.patience() != Some(Duration::ZERO) {
             return Ok(());

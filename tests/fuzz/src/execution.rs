@@ -42,7 +42,7 @@ pub fn draft(input: &[u8]) -> RequestDraft {
 /// Plays an execution: the first bytes are its plan, the others what happens to it. Says what did.
 ///
 /// # Panics
-/// Where something is wrong: that is a finding.
+/// If something is wrong: that is a finding.
 pub fn play(input: &[u8]) -> BTreeSet<String> {
     let (draft, run) = to_the_end(input);
     let settlement = Arc::clone(run.both.core.settlement().expect("it has ended"));

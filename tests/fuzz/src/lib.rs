@@ -98,7 +98,7 @@ impl Target {
     /// Judges one input.
     ///
     /// # Panics
-    /// Where something is wrong: that is a finding.
+    /// If something is wrong: that is a finding.
     pub fn run(&self, input: &[u8]) {
         (self.run)(input);
     }
@@ -111,7 +111,7 @@ impl Target {
     /// Writes the seeds into a folder, a file for each.
     ///
     /// # Errors
-    /// Where the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn write_seeds(&self, folder: &Path) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         for (number, seed) in self.seeds().iter().enumerate() {

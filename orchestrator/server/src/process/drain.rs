@@ -37,7 +37,7 @@ pub(crate) struct Serving {
 /// Comes down. A second signal, or the hard limit, ends the process at once.
 ///
 /// # Errors
-/// [`Failure::CutShort`] where something that ran had not ended when its grace was over.
+/// [`Failure::CutShort`] if something that ran had not ended when its grace was over.
 pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Failure> {
     info!(grace_ms, "draining");
     let grace = Duration::from_millis(grace_ms);

@@ -70,7 +70,7 @@ impl Readers {
     /// Reads on a blocking thread, once a reader is free.
     ///
     /// # Errors
-    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`]; [`Rejection::Call`] where too many wait,
+    /// [`Rejection::RecordDamaged`] and [`Rejection::StoreUnreadable`]; [`Rejection::Call`] if too many wait,
     /// or no reader gets free in time.
     pub(crate) async fn read<T: Send + 'static>(
         &self,

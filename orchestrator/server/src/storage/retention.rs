@@ -93,7 +93,7 @@ impl Maintenance {
     /// Takes one step. What cannot be removed now is tried again later.
     ///
     /// # Errors
-    /// Where the store cannot be trusted any more.
+    /// If the store cannot be trusted any more.
     pub(crate) fn step(&mut self, store: &mut impl Store) -> Result<(), StoreFault> {
         let begun = Instant::now();
         self.policy.held = self.feed.held().map(|held| Held {

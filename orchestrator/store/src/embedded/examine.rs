@@ -125,7 +125,7 @@ impl Examiner {
     /// all that there could be.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
         pages::numbers_behind(&self.connection, after).map(|(numbers, _)| numbers)
     }
@@ -152,7 +152,7 @@ impl Examiner {
     /// Looks at the next page; after the last one it begins anew.
     ///
     /// # Errors
-    /// Where the file cannot be read at all; damage is a [`Finding`].
+    /// If the file cannot be read at all; damage is a [`Finding`].
     pub fn step(&mut self) -> Result<ExaminedPage, StoreFault> {
         let transaction = self.connection.unchecked_transaction().map_err(working)?;
         let (page, next) = match self.next {
@@ -192,7 +192,7 @@ impl Examiner {
     /// Lets SQLite look at the structure of the whole file; its cost grows with the file.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn structure(&self) -> Result<Vec<Finding>, StoreFault> {
         let said = connection::structure(&self.connection)?;
         Ok(said.into_iter().map(Finding::Store).collect())

@@ -190,7 +190,7 @@ pub const STORIES: &[(&str, Story)] = &[
 /// Runs all stories.
 ///
 /// # Panics
-/// Where the store does not conform; the message begins with the story.
+/// If the store does not conform; the message begins with the story.
 pub fn run(make: Make<'_>) {
     for (claim, story) in STORIES {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| story(make)));

@@ -140,7 +140,7 @@ impl RunExaminer {
     /// that there could be.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
         pages::numbers_behind(&self.connection, after)
     }
@@ -148,7 +148,7 @@ impl RunExaminer {
     /// True if there is a run of that number, or if damage hides whether there is.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn is_there(&self, number: u64) -> Result<bool, StoreFault> {
         pages::is_there(&self.connection, number)
     }
@@ -156,7 +156,7 @@ impl RunExaminer {
     /// The id in a row that may be damaged.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn run_id(&self, number: u64) -> Result<Option<RunId>, StoreFault> {
         rows::run_id_at(&self.connection, number)
     }
@@ -164,7 +164,7 @@ impl RunExaminer {
     /// Looks at the next page; after the last one it begins anew.
     ///
     /// # Errors
-    /// Where the file cannot be read at all; damage is a [`RunFinding`].
+    /// If the file cannot be read at all; damage is a [`RunFinding`].
     pub fn step(&mut self) -> Result<RunExaminedPage, StoreFault> {
         let transaction = self.connection.unchecked_transaction().map_err(working)?;
         let (page, next) = match self.next {
@@ -206,7 +206,7 @@ impl RunExaminer {
     /// Lets SQLite look at the structure of the whole file; its cost grows with the file.
     ///
     /// # Errors
-    /// Where the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub fn structure(&self) -> Result<Vec<RunFinding>, StoreFault> {
         let said = connection::structure(&self.connection)?;
         Ok(said.into_iter().map(RunFinding::Store).collect())
