@@ -88,6 +88,14 @@ impl Rejection {
         }])
     }
 
+    /// True if something that is stored cannot be read, and asking again does not help.
+    pub(crate) fn is_of_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Call(CallError::Damaged(_)) | Self::OfRun(_, CallError::Damaged(_)) | Self::Damaged { .. }
+        )
+    }
+
     /// Something is not as the call needs it.
     pub(crate) fn failed(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Failed {

@@ -4,6 +4,7 @@ use crate::errors::{Problem, Rejection};
 use escapement_model::limits::{LABEL_CHARS_MAX, OUTPUT_BYTES_MAX};
 use escapement_model::opaque::Malformed;
 use escapement_model::{Opaque, OpaqueValue};
+use escapement_run::spec::SEPARATOR;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -72,6 +73,14 @@ impl Fields {
         }
         for (index, text) in texts.iter().enumerate() {
             self.text(&format!("{field}[{index}]"), text, chars.clone());
+        }
+    }
+
+    /// An id of a session: so many code points, and none that divides a namespace from an id.
+    pub(crate) fn session_id(&mut self, field: &str, id: &str, chars: RangeInclusive<usize>) {
+        self.text(field, id, chars);
+        if id.contains(SEPARATOR) {
+            self.wrong(field, "must not have the control character U+001F");
         }
     }
 

@@ -11,7 +11,7 @@ use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX
 use escapement_run::ENVIRONMENT_KEY;
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
-    Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, ResumePolicy, SEPARATOR, Spec,
+    Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, ResumePolicy, Spec,
 };
 use escapement_wire::runs::v1;
 use limits::override_limits;
@@ -67,10 +67,7 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     }
     objects(request, fields);
     fields.note("user_id", &request.user_id);
-    fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
-    if request.session_id.contains(SEPARATOR) {
-        fields.wrong("session_id", "must not have the control character U+001F");
-    }
+    fields.session_id("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
     fields.text("locale", &request.locale, 0..=LOCALE_CHARS_MAX);
     let notices = notices(request, preset, fields);
     fields.note("request_id", &request.request_id);

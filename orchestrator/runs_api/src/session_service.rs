@@ -47,10 +47,7 @@ impl Sessions {
         let made = caller.made(&request.namespace, "user_id", &request.user_id)?;
         let state = request.state.unwrap_or_default();
         let mut fields = Fields::default();
-        fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
-        if request.session_id.contains(SEPARATOR) {
-            fields.wrong("session_id", "must not have the control character U+001F");
-        }
+        fields.session_id("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
         fields.note("user_id", &request.user_id);
         fields.object("state", &state, STATE_BYTES_MAX);
         fields.conclude()?;
@@ -159,7 +156,7 @@ impl Named {
 
     fn check(&self) -> Result<(), Rejection> {
         let mut fields = Fields::default();
-        fields.text("session_id", &self.session_id, 1..=SESSION_ID_CHARS_MAX);
+        fields.session_id("session_id", &self.session_id, 1..=SESSION_ID_CHARS_MAX);
         fields.note("user_id", &self.user_id);
         fields.note("etag", &self.etag);
         fields.conclude()
@@ -174,13 +171,17 @@ impl Named {
     }
 }
 
-/// The session of the namespace, if it is that user's; anybody's if none is named.
+/// The session of the namespace, if it is that user's; anybody's if none is named. An id with [`SEPARATOR`] is none: it would name
+/// a session of another namespace.
 pub(crate) fn find(
     host: &RunsHost,
     namespace: &Namespace,
     session_id: &str,
     user_id: &str,
 ) -> Result<Result<Session, Rejection>, CallError> {
+    if session_id.contains(SEPARATOR) {
+        return Ok(Err(missing(session_id)));
+    }
     match host.session(&session_key(namespace.as_str(), session_id)) {
         Ok(Some(session)) if user_id.is_empty() || session.user_id == user_id => Ok(Ok(session)),
         Ok(_) => Ok(Err(missing(session_id))),

@@ -11,6 +11,8 @@ mod reading;
 mod record;
 pub(crate) mod saving;
 mod service;
+#[cfg(test)]
+mod tests;
 mod webhooks;
 
 use std::sync::atomic::AtomicU64;

@@ -68,7 +68,7 @@ impl Runs {
     ) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
-        fields.text("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
+        fields.session_id("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
         fields.number("after_cursor", request.after_cursor, 0..=i64::MAX);
         if request.only_new && request.after_cursor > 0 {
             fields.wrong("only_new", "must not come with after_cursor");

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::Triggers;
-use super::firing::{Found, SKIPPED, keep, now_ms, of_store};
+use super::firing::{Found, SKIPPED, WAITING, keep, known, now_ms, of_store};
 use super::reading::{catch_up_of, schedule_of};
 use super::record::{Kept, KeptFiring, kept, put};
 use crate::errors::Rejection;
@@ -48,18 +48,21 @@ impl Triggers {
         left.map_or(SLEEP_MAX, |left| Duration::from_millis(left).min(SLEEP_MAX))
     }
 
-    async fn work(&self, pruned_at: &mut Option<Instant>) -> Result<(), Rejection> {
+    pub(super) async fn work(&self, pruned_at: &mut Option<Instant>) -> Result<(), Rejection> {
         self.loaded().await?;
         self.tell_noted().await?;
         for _ in 0..DUE_MAX {
             let first = self.index().first_due(now_ms());
             let Some(trigger_id) = first else { break };
             if let Err(rejection) = self.handle_due(&trigger_id).await {
-                if !matches!(rejection, Rejection::Call(CallError::Damaged(_))) {
+                if !rejection.is_of_damage() {
                     return Err(rejection);
                 }
-                // A damaged trigger does not keep the others from firing.
-                self.index().set(&trigger_id, None, None);
+                // What is damaged does not keep the other triggers from firing.
+                let why = tonic::Status::from(rejection);
+                warn!(trigger_id, why = why.message(), "trigger is damaged");
+                let later = now_ms().saturating_add(DAMAGED_PAUSE_MS);
+                self.index().look_again(&trigger_id, later);
             }
         }
         if pruned_at.is_none_or(|at| at.elapsed() >= PRUNE_INTERVAL) {
@@ -133,7 +136,7 @@ impl Triggers {
         Ok(())
     }
 
-    async fn handle_due(&self, trigger_id: &str) -> Result<(), Rejection> {
+    pub(super) async fn handle_due(&self, trigger_id: &str) -> Result<(), Rejection> {
         let Some((_, kept)) = self.stored(trigger_id).await? else {
             self.index().set(trigger_id, None, None);
             return Ok(());
@@ -225,15 +228,18 @@ impl Triggers {
     /// The turn of a firing that has waited, if no run of its trigger lives any more.
     async fn go_on(&self, trigger_id: &str, name: String) -> Result<(), Rejection> {
         let waiting = name.clone();
-        let read = self.0.maker.handle().readers().read(move |reader| {
-            let found = reader.definition(DefinitionKind::Firing, &waiting)?;
-            found.map(|found| kept::<KeptFiring>(&found)).transpose()
-        });
-        if let Some(found) = read.await?.and_then(|firing| found_of(&firing)) {
+        let read = self
+            .0
+            .maker
+            .handle()
+            .readers()
+            .read(move |reader| known(reader.definition(DefinitionKind::Firing, &waiting)));
+        let waits = |firing: &KeptFiring| firing.firing.status == WAITING;
+        if let Some(found) = read.await?.filter(waits).and_then(|firing| found_of(&firing)) {
             self.fire(trigger_id, found).await?;
             return Ok(());
         }
-        // What is gone is not waited for.
+        // What is gone, or cannot be read, is not waited for.
         let id = trigger_id.to_owned();
         let change = move |host: &mut RunsHost, _| {
             if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
@@ -302,6 +308,8 @@ fn found_of(record: &KeptFiring) -> Option<Found> {
 
 /// Pause before what did not go is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause before a trigger is handled again after something damaged was in the way, milliseconds.
+const DAMAGED_PAUSE_MS: i64 = 60_000;
 /// How long it sleeps at most.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Triggers that are handled before events are looked for again.

@@ -10,6 +10,7 @@ use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, RunRe
 use escapement_triggers::{Cause, matches};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
+use tracing::warn;
 
 use super::Triggers;
 use super::clockwork::PAGE;
@@ -76,28 +77,38 @@ impl Triggers {
     /// Fires every trigger that an event matches.
     ///
     /// # Errors
-    /// [`Rejection`]: some may not have fired; the same event again fires these alone.
+    /// [`Rejection`]: some may not have fired; the same event again fires these alone. Damage is reported once all others have
+    /// fired.
     pub(super) async fn tell(&self, event: &Event) -> Result<Vec<Fired>, Rejection> {
         self.loaded().await?;
         let listeners = self.index().listeners(&event.kind);
-        let mut all = Vec::new();
+        let (mut all, mut damaged) = (Vec::new(), None);
         for trigger_id in listeners {
-            // TRIG-3.3
-            let is_own = event.started_by == trigger_id;
-            if is_own || !self.is_match(&trigger_id, event).await? {
-                continue;
+            match self.tell_one(&trigger_id, event).await {
+                Ok(fired) => all.extend(fired),
+                // What is damaged does not keep the other triggers from firing.
+                Err(rejection) if rejection.is_of_damage() => damaged = Some(rejection),
+                Err(rejection) => return Err(rejection),
             }
-            let cause = Cause::Event {
-                kind: event.kind.clone(),
-                id: event.id.clone(),
-            };
-            let found = Found {
-                depth: event.depth + 1,
-                ..Found::new(cause, now_ms(), event.data.clone())
-            };
-            all.extend(self.fire(&trigger_id, found).await?);
         }
-        Ok(all)
+        damaged.map_or(Ok(all), Err)
+    }
+
+    async fn tell_one(&self, trigger_id: &str, event: &Event) -> Result<Option<Fired>, Rejection> {
+        // TRIG-3.3
+        let is_own = event.started_by == trigger_id;
+        if is_own || !self.is_match(trigger_id, event).await? {
+            return Ok(None);
+        }
+        let cause = Cause::Event {
+            kind: event.kind.clone(),
+            id: event.id.clone(),
+        };
+        let found = Found {
+            depth: event.depth + 1,
+            ..Found::new(cause, now_ms(), event.data.clone())
+        };
+        self.fire(trigger_id, found).await
     }
 
     async fn is_match(&self, trigger_id: &str, event: &Event) -> Result<bool, Rejection> {
@@ -139,8 +150,13 @@ impl Triggers {
                 return Ok(());
             }
             for event in noted.iter().rev() {
-                if let Some(event) = self.event_of(event).await? {
-                    self.tell(&event).await?;
+                match self.tell_of(event).await {
+                    // It is not told again: that would end the same way, and what comes behind it would never be told.
+                    Err(rejection) if rejection.is_of_damage() => {
+                        let why = tonic::Status::from(rejection);
+                        warn!(event = event.name, why = why.message(), "event meets damage");
+                    }
+                    told => told?,
                 }
             }
             let change = move |host: &mut RunsHost, _| {
@@ -151,6 +167,13 @@ impl Triggers {
             };
             self.0.maker.handle().change(0, change).await?;
         }
+    }
+
+    async fn tell_of(&self, noted: &Definition) -> Result<(), Rejection> {
+        if let Some(event) = self.event_of(noted).await? {
+            self.tell(&event).await?;
+        }
+        Ok(())
     }
 
     /// `None` if what it is about is gone.

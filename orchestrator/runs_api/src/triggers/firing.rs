@@ -61,6 +61,15 @@ enum Made {
     Failed { reason: String, message: String },
 }
 
+impl Made {
+    fn damaged(why: &str) -> Self {
+        Self::Failed {
+            reason: DAMAGED.to_owned(),
+            message: format!("What its run is made from cannot be read: {why}."),
+        }
+    }
+}
+
 impl Triggers {
     // TRIG-1.1
     /// Fires a trigger for a cause, once. `None` if it is gone, or does not fire by itself.
@@ -72,8 +81,7 @@ impl Triggers {
         let (id, name) = (trigger_id.to_owned(), key.text());
         let runs = self.0.maker.handle();
         let read = runs.readers().read(move |reader| {
-            let known = reader.definition(DefinitionKind::Firing, &name)?;
-            let known = known.map(|known| kept::<KeptFiring>(&known)).transpose()?;
+            let known = known(reader.definition(DefinitionKind::Firing, &name))?;
             Ok((trigger(reader, &id)?, known))
         });
         let (before, known) = read.await?;
@@ -119,6 +127,10 @@ impl Triggers {
             .prepare(&request, &made, found.depth, key.run_id(), Some(client));
         match prepared.await {
             Ok(made) => Ok(Made::Run(Box::new(made))),
+            // It would be damaged the next time, too.
+            Err(Rejection::Call(CallError::Damaged(why)) | Rejection::OfRun(_, CallError::Damaged(why))) => {
+                Ok(Made::damaged(&why))
+            }
             Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) => Err(rejection),
             Err(rejection) => {
                 let status = Status::from(rejection);
@@ -144,11 +156,7 @@ fn fire(
     now: i64,
 ) -> Result<Option<Fired>, CallError> {
     let name = key.text();
-    let known = host.definition(DefinitionKind::Firing, &name).map_err(of_store)?;
-    let known = known
-        .map(|known| kept::<KeptFiring>(&known))
-        .transpose()
-        .map_err(of_store)?;
+    let known = known(host.definition(DefinitionKind::Firing, &name)).map_err(of_store)?;
     if let Some(known) = known
         && !(found.has_waited && known.firing.status == WAITING)
     {
@@ -217,6 +225,24 @@ fn fire(
     Ok(Some(Fired { firing, is_new: true }))
 }
 
+/// What became of a cause before. A firing that cannot be read is one all the same: its cause does not fire again.
+pub(super) fn known(found: Result<Option<Definition>, StoreFault>) -> Result<Option<KeptFiring>, StoreFault> {
+    let known = found.and_then(|found| found.map(|found| kept(&found)).transpose());
+    let Err(StoreFault::CorruptDefinition { .. }) = known else {
+        return known;
+    };
+    let firing = v1::Firing {
+        status: FAILED.to_owned(),
+        reason: DAMAGED.to_owned(),
+        message: "What became of it cannot be read.".to_owned(),
+        ..v1::Firing::default()
+    };
+    Ok(Some(KeptFiring {
+        firing,
+        ..KeptFiring::default()
+    }))
+}
+
 /// Makes the run if nothing is in its way.
 fn admitted(
     host: &mut RunsHost,
@@ -229,6 +255,7 @@ fn admitted(
         let message = "A run of it has not ended.".to_owned();
         Ok((SKIPPED, "OVERLAP".to_owned(), message))
     };
+    let failed = |reason, message| Ok((FAILED, reason, message));
     match (admission, made) {
         (Admission::Overlaps, _) => overlaps(),
         (Admission::QueueFull, _) => {
@@ -236,13 +263,13 @@ fn admitted(
             Ok((SKIPPED, "QUEUE_FULL".to_owned(), message))
         }
         (Admission::Wait, _) => Ok((WAITING, String::new(), String::new())),
-        (Admission::Run, Made::Failed { reason, message }) => Ok((FAILED, reason, message)),
+        (Admission::Run, Made::Failed { reason, message }) => failed(reason, message),
         (Admission::Run, Made::Run(made)) => {
             let (create, links) = *made;
             match host.create_linked(create, links, now) {
                 Ok(_) | Err(NotCreated::Exists(..)) => Ok((STARTED, String::new(), String::new())),
                 Err(NotCreated::Full) => Err(CallError::Full),
-                Err(NotCreated::Damaged(why)) => Err(CallError::Damaged(why)),
+                Err(NotCreated::Damaged(why)) => failed(DAMAGED.to_owned(), format!("{why}.")),
                 // Another run of the saved plan lives, which the trigger has not started.
                 Err(NotCreated::AlreadyRunning(_)) if kept.trigger.overlap == "queue" => {
                     Ok((WAITING, String::new(), String::new()))
@@ -385,5 +412,7 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) const SKIPPED: &str = "skipped";
 /// One without a run, because it could not be made.
 pub(super) const FAILED: &str = "failed";
+/// Why a firing has no run, or is not known, if something that is stored cannot be read.
+const DAMAGED: &str = "DAMAGED";
 /// Runs that a trigger remembers to see whether they live.
 const RUNS_MAX: usize = 64;

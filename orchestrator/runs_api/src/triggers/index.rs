@@ -46,6 +46,14 @@ impl Index {
         }
     }
 
+    /// Has a trigger be looked at at that time, Unix milliseconds, and leaves what else is known of it.
+    pub(super) fn look_again(&mut self, trigger_id: &str, at: i64) {
+        if let Some(due) = self.due_by_id.insert(trigger_id.to_owned(), at) {
+            self.due.remove(&(due, trigger_id.to_owned()));
+        }
+        self.due.insert((at, trigger_id.to_owned()));
+    }
+
     /// When something is due next.
     pub(super) fn next(&self) -> Option<i64> {
         self.due.first().map(|(due, _)| *due)

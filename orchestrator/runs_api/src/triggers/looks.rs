@@ -3,7 +3,7 @@
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
-use escapement_run::spec::session_key;
+use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, state_byte, stored_session};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader};
@@ -97,7 +97,8 @@ fn state(
     session_id: &str,
     user_id: &str,
 ) -> Result<Option<Opaque>, StoreFault> {
-    if session_id.is_empty() {
+    // One with the separator would name a session of another namespace.
+    if session_id.is_empty() || session_id.contains(SEPARATOR) {
         return Ok(None);
     }
     let session = match stored_session(reader, &session_key(namespace.as_str(), session_id)) {

@@ -40,7 +40,9 @@ impl Triggers {
         let run_id = probe_run_id(trigger_id, look);
         let made = match self.prepare_probe(trigger_id, probe, before, run_id).await {
             Ok(made) => made,
-            Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) => return Err(rejection),
+            Err(rejection @ (Rejection::Call(_) | Rejection::OfRun(..))) if !rejection.is_of_damage() => {
+                return Err(rejection);
+            }
             Err(rejection) => {
                 let status = tonic::Status::from(rejection);
                 tracing::warn!(

@@ -130,7 +130,7 @@ fn condition_checked(condition: &mut v1::Condition, fields: &mut Fields) {
     let cooldown = condition.cooldown_ms.unwrap_or(COOLDOWN_MS);
     fields.number("trigger.condition.cooldown_ms", cooldown, 0..=YEAR_MS);
     let session_id = &condition.session_id;
-    fields.text(
+    fields.session_id(
         "trigger.condition.session_id",
         session_id,
         0..=SESSION_ID_CHARS_MAX,

@@ -5,5 +5,6 @@ mod actions;
 mod calls;
 mod inbox;
 mod plans;
+mod sessions;
 mod steps;
 mod world;

@@ -1,0 +1,4 @@
+//! Triggers over runs on a store in memory: what damage, other callers and clocks do to them.
+
+mod damage;
+mod world;
