@@ -3,7 +3,7 @@
 
 use crate::denial::Denial;
 use crate::principal::{Identity, Principal};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use escapement_model::InstanceId;
 
 /// The instances that have sessions, or had some lately.
@@ -12,8 +12,10 @@ pub struct InstanceOwners {
     instances: BTreeMap<InstanceId, Instance>,
     /// Those without a session, the longest ago first; some may have one again.
     gone: VecDeque<InstanceId>,
-    /// Instances with sessions of each principal; none of them 0.
-    n_present: BTreeMap<Identity, u32>,
+    /// Those that keep a place without a session, by when they lose it.
+    kept: BTreeSet<(u64, InstanceId)>,
+    /// Instances with a place, of each principal; none of them 0.
+    n_places: BTreeMap<Identity, u32>,
 }
 
 #[derive(Debug)]
@@ -21,33 +23,57 @@ struct Instance {
     owner: Identity,
     /// Streams that are open: two for a moment, when a worker comes back before its old connection is known to be dead.
     n_open: u32,
+    /// When it loses the place that it keeps without a session; `None` if it has a session, or no place.
+    kept_until_ms: Option<u64>,
+}
+
+impl Instance {
+    fn has_place(&self) -> bool {
+        self.n_open > 0 || self.kept_until_ms.is_some()
+    }
 }
 
 impl InstanceOwners {
-    /// Notes that the instance begins a session.
+    /// Notes that the instance begins a session. All times are milliseconds of one clock that never goes back.
     ///
     /// # Errors
     /// [`Denial::InstanceOfAnother`] if another principal has it or had it, [`Denial::TooManySessions`] if the principal has as
-    /// many as it may.
-    pub fn begin(&mut self, instance_id: InstanceId, principal: &Principal) -> Result<(), Denial> {
+    /// many as it may and the instance has kept no place.
+    pub fn begin(
+        &mut self,
+        instance_id: InstanceId,
+        principal: &Principal,
+        now_ms: u64,
+    ) -> Result<(), Denial> {
+        self.free_places(now_ms);
         let owner = principal.identity();
-        let n_present = self.n_present.get(&owner).copied().unwrap_or(0);
+        let n_places = self.n_places.get(&owner).copied().unwrap_or(0);
         let known = self.instances.get_mut(&instance_id);
         if known.as_ref().is_some_and(|known| known.owner != owner) {
             return Err(Denial::InstanceOfAnother);
         }
-        let is_present = known.as_ref().is_some_and(|known| known.n_open > 0);
+        let has_place = known.as_ref().is_some_and(|known| known.has_place());
         match principal.max_sessions() {
-            Some(max) if !is_present && n_present >= max => return Err(Denial::TooManySessions { max }),
+            Some(max) if !has_place && n_places >= max => return Err(Denial::TooManySessions { max }),
             Some(_) | None => {}
         }
-        if !is_present {
-            self.n_present.insert(owner.clone(), n_present + 1);
+        if !has_place {
+            self.n_places.insert(owner.clone(), n_places + 1);
         }
         match known {
-            Some(known) => known.n_open += 1,
+            Some(known) => {
+                known.n_open += 1;
+                if let Some(until_ms) = known.kept_until_ms.take() {
+                    self.kept.remove(&(until_ms, instance_id));
+                }
+            }
             None => {
-                self.instances.insert(instance_id, Instance { owner, n_open: 1 });
+                let instance = Instance {
+                    owner,
+                    n_open: 1,
+                    kept_until_ms: None,
+                };
+                self.instances.insert(instance_id, instance);
             }
         }
         Ok(())
@@ -59,11 +85,12 @@ impl InstanceOwners {
         known.is_some_and(|known| known.owner == principal.identity())
     }
 
-    /// Notes that a session of the instance, which had begun, is over. Whose the instance is stays known for a while.
+    /// Notes that a session of the instance, which had begun, is over. After its last one the instance keeps its place until that
+    /// time, so that a worker whose connection broke finds it free; `None`: it has left. Whose the instance is stays known for a while.
     ///
     /// # Panics
     /// No session of the instance had begun.
-    pub fn end(&mut self, instance_id: InstanceId) {
+    pub fn end(&mut self, instance_id: InstanceId, keep_until_ms: Option<u64>) {
         let known = self.instances.get_mut(&instance_id);
         let known = known.filter(|known| known.n_open > 0);
         let known = known.expect("a session that is over had begun");
@@ -71,23 +98,57 @@ impl InstanceOwners {
         if known.n_open > 0 {
             return;
         }
-        let n_present = self.n_present.get_mut(&known.owner);
-        let n_present = n_present.expect("an instance that is present is counted");
-        *n_present -= 1;
-        if *n_present == 0 {
-            self.n_present.remove(&known.owner);
+        known.kept_until_ms = keep_until_ms;
+        match keep_until_ms {
+            Some(until_ms) => {
+                self.kept.insert((until_ms, instance_id));
+            }
+            None => give_back(&mut self.n_places, &known.owner),
         }
         self.gone.push_back(instance_id);
         if self.gone.len() > GONE_REMEMBERED_MAX {
             let oldest = self.gone.pop_front().expect("it holds more than none");
-            if self
-                .instances
-                .get(&oldest)
-                .is_some_and(|oldest| oldest.n_open == 0)
-            {
-                self.instances.remove(&oldest);
-            }
+            self.forget(oldest);
         }
+    }
+
+    /// Takes the places back that were kept until now at the latest.
+    fn free_places(&mut self, now_ms: u64) {
+        while let Some((until_ms, instance_id)) = self.kept.first().copied() {
+            if until_ms > now_ms {
+                return;
+            }
+            self.kept.pop_first();
+            let instance = self.instances.get_mut(&instance_id);
+            let instance = instance.expect("an instance that keeps a place is known");
+            instance.kept_until_ms = None;
+            give_back(&mut self.n_places, &instance.owner);
+        }
+    }
+
+    /// Forgets whose the instance is, unless it has a session again.
+    fn forget(&mut self, instance_id: InstanceId) {
+        if self
+            .instances
+            .get(&instance_id)
+            .is_none_or(|known| known.n_open > 0)
+        {
+            return;
+        }
+        let forgotten = self.instances.remove(&instance_id);
+        let forgotten = forgotten.expect("it is there");
+        if let Some(until_ms) = forgotten.kept_until_ms {
+            self.kept.remove(&(until_ms, instance_id));
+            give_back(&mut self.n_places, &forgotten.owner);
+        }
+    }
+}
+
+fn give_back(n_places: &mut BTreeMap<Identity, u32>, owner: &Identity) {
+    let n = n_places.get_mut(owner).expect("a place that is had is counted");
+    *n -= 1;
+    if *n == 0 {
+        n_places.remove(owner);
     }
 }
 

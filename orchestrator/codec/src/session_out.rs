@@ -2,6 +2,7 @@
 
 use crate::trace::{self, Sampling, Trace};
 use bytes::Bytes;
+use escapement_access::Denial;
 use escapement_engine::{
     AckVerdict, Assignment, Cancel, CancelReason, KeepOrStop, SessionErrorCode, ToWorker, Welcome,
 };
@@ -63,12 +64,41 @@ pub fn message(message: ToWorker, greeting: &WelcomeDefaults) -> Message {
             code,
             detail,
             retry_after_ms,
-        } => Message::SessionError(v1::SessionError {
-            code: session_error_code(code) as i32,
-            detail,
-            retry_after_ms: milliseconds(retry_after_ms),
-        }),
+        } => session_error(session_error_code(code), detail, retry_after_ms),
     }
+}
+
+/// The end of a session for a reason that the engine cannot see.
+pub fn error(code: SessionErrorCode, detail: String) -> Message {
+    session_error(session_error_code(code), detail, RETRY_AFTER_MS)
+}
+
+/// The end of a session that the credentials do not allow. A worker that only finds no place may come again: others leave, and what
+/// it runs must not end meanwhile.
+pub fn denied(denial: &Denial) -> Message {
+    use v1::session_error::Code;
+    let detail = format!("{}: {denial}", denial.reason());
+    match denial {
+        Denial::TooManySessions { .. } => session_error(Code::Unavailable, detail, RETRY_AFTER_MS),
+        _ => session_error(Code::Unauthorized, detail, DENIED_RETRY_AFTER_MS),
+    }
+}
+
+/// The end of a session whose credentials have ended.
+pub fn credentials_expired() -> Message {
+    Message::Reconnect(v1::Reconnect {
+        reason: CREDENTIALS_EXPIRED.to_owned(),
+        jitter_ms: CREDENTIALS_JITTER_MS,
+        deadline_ms: 0,
+    })
+}
+
+fn session_error(code: v1::session_error::Code, detail: String, retry_after_ms: u64) -> Message {
+    Message::SessionError(v1::SessionError {
+        code: code as i32,
+        detail,
+        retry_after_ms: milliseconds(retry_after_ms),
+    })
 }
 
 /// One attempt for a worker.
@@ -210,3 +240,12 @@ fn token(token: AttemptToken) -> Bytes {
 fn milliseconds(duration_ms: u64) -> i64 {
     i64::try_from(duration_ms).unwrap_or(i64::MAX)
 }
+
+/// `Reconnect.reason` of a session whose credentials have ended.
+const CREDENTIALS_EXPIRED: &str = "credentials_expired";
+/// Workers with one token are told at the same moment; their leases are longer by far.
+const CREDENTIALS_JITTER_MS: i64 = 500;
+/// Credentials are changed by people.
+const DENIED_RETRY_AFTER_MS: u64 = 10_000;
+/// For a session that ended for no reason of the engine's: it will hardly do better at once.
+const RETRY_AFTER_MS: u64 = 1_000;

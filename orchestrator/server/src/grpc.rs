@@ -20,17 +20,16 @@ use crate::limits::{
 };
 use crate::status::Rejection;
 use crate::storage::readers::Readers;
-use escapement_access::InstanceOwners;
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_metrics::Metrics;
 use escapement_model::ExecutionId;
 use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
-use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponseBudget;
+use escapement_transport::{CallClass, WorkerPlaces};
 use prost::Message;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -56,8 +55,8 @@ pub(crate) struct Edge {
     pub(crate) simulations: Simulations,
     /// Who callers are, and the record of what operators do.
     pub(crate) access: AccessEdge,
-    /// Whose the instances of workers are.
-    pub(crate) owners: Arc<Mutex<InstanceOwners>>,
+    /// Whose the instances of workers are, and which have places.
+    pub(crate) places: WorkerPlaces,
     /// `None` if nobody looks at figures.
     pub(crate) metrics: Option<Metrics>,
     /// True once streams that nothing else ends must end.
@@ -86,10 +85,10 @@ impl Edge {
             payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,
+            places: WorkerPlaces::new(greeting.lease_ms),
             greeting,
             max_concurrent_steps,
             access,
-            owners: Arc::default(),
             simulations: Simulations::new(max_concurrent_steps, queue_allowance_ms),
             metrics: None,
             closing,

@@ -35,6 +35,7 @@ mod newcomers;
 mod peer;
 mod tally;
 mod wall_clock;
+mod worker_places;
 mod write_through;
 
 pub use call_access::{AccessRules, CallerAddress};
@@ -47,3 +48,4 @@ pub use policy_file::PolicyFile;
 pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};
 pub use wall_clock::unix_ms;
+pub use worker_places::{WorkerPlace, WorkerPlaces};

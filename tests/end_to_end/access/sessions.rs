@@ -4,7 +4,7 @@ use super::credentials::{Token, world_with};
 use crate::plans::{RequestWords, json_of, plan, request, step, step_id};
 use crate::world::World;
 use bytes::Bytes;
-use escapement_tests::ScriptedWorker;
+use escapement_tests::{ScriptedWorker, wait_for};
 use escapement_wire::v1::WaitExecutionRequest;
 use escapement_wire::worker::v1::outcome_ack::Verdict;
 use escapement_wire::worker::v1::session_error::Code;
@@ -12,9 +12,10 @@ use escapement_wire::worker::v1::session_request::Message as Said;
 use escapement_wire::worker::v1::session_response::Message as Heard;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
 use escapement_wire::worker::v1::{
-    ActionSpec, AttemptVerdict, Hello, SessionRequest, SessionResponse, attempt_verdict,
+    ActionSpec, AttemptVerdict, Goodbye, Hello, SessionRequest, SessionResponse, attempt_verdict,
 };
 use serde_json::json;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -22,7 +23,7 @@ use tonic::Streaming;
 /// A session that has said hello.
 struct Session {
     heard: Streaming<SessionResponse>,
-    _say: mpsc::Sender<SessionRequest>,
+    say: mpsc::Sender<SessionRequest>,
 }
 
 impl Session {
@@ -50,7 +51,7 @@ impl Session {
         let session = client.session(token.shows(ReceiverStream::new(said))).await;
         Self {
             heard: session.unwrap().into_inner(),
-            _say: say,
+            say,
         }
     }
 
@@ -70,14 +71,29 @@ impl Session {
         }
     }
 
-    /// The reason for which it was refused.
-    async fn denial(&mut self) -> String {
+    /// The reason for which it was refused, with this code.
+    async fn refusal(&mut self, code: Code) -> String {
         match self.next().await {
-            Heard::SessionError(error) if error.code() == Code::Unauthorized => {
+            Heard::SessionError(error) if error.code() == code => {
                 error.detail.split_once(':').unwrap().0.to_owned()
             }
-            other => panic!("{other:?} is no denial"),
+            other => panic!("{other:?} is no refusal with {code:?}"),
         }
+    }
+
+    /// The reason for which it was refused for good.
+    async fn denial(&mut self) -> String {
+        self.refusal(Code::Unauthorized).await
+    }
+
+    /// Leaves in good order.
+    async fn goodbye(mut self) {
+        let goodbye = SessionRequest {
+            seq: 2,
+            message: Some(Said::Goodbye(Goodbye::default())),
+        };
+        self.say.send(goodbye).await.unwrap();
+        while self.heard.message().await.unwrap().is_some() {}
     }
 }
 
@@ -101,7 +117,7 @@ async fn a_worker_offers_what_its_credentials_permit_and_stays_theirs() {
     let mut misnamed = begin(&one, 2, "planner-1", &[]).await;
     assert_eq!(misnamed.denial().await, "WORKER_ID_NOT_PERMITTED");
     let mut second = begin(&one, 3, "billing-2", &[]).await;
-    assert_eq!(second.denial().await, "TOO_MANY_SESSIONS");
+    assert_eq!(second.refusal(Code::Unavailable).await, "TOO_MANY_SESSIONS");
     let mut thief = begin(&other, 1, "billing-1", &["billing.charge"]).await;
     assert_eq!(thief.denial().await, "INSTANCE_OF_ANOTHER");
     let mut free = begin(&other, 4, "any", &["echo"]).await;
@@ -109,6 +125,31 @@ async fn a_worker_offers_what_its_credentials_permit_and_stays_theirs() {
     // The worker itself comes back, and takes its own session over.
     let mut again = begin(&one, 1, "billing-1", &["billing.charge"]).await;
     assert!(again.refused_actions().await.is_empty());
+}
+
+#[tokio::test]
+async fn nobody_takes_the_place_of_a_worker_whose_connection_broke_before_its_lease_ends() {
+    let one = Token::new("one");
+    let entry = one.entry("one", "roles = [\"worker\"]\nmax_sessions = 1");
+    let (world, _file) = world_with(&[entry]).await;
+    let begin = async |instance| Session::begin(&world, &one, instance, "any", &["work"]).await;
+    let mut first = begin(1).await;
+    first.refused_actions().await;
+    // Without a word.
+    drop(first);
+    let mut other = begin(2).await;
+    assert_eq!(other.refusal(Code::Unavailable).await, "TOO_MANY_SESSIONS");
+    let mut first = begin(1).await;
+    first.refused_actions().await;
+    first.goodbye().await;
+    // Who has left keeps no place.
+    let comes_in = async || {
+        let mut other = begin(2).await;
+        matches!(other.next().await, Heard::Welcome(_)).then_some(())
+    };
+    wait_for("the other one to come in", Duration::from_secs(5), comes_in)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -32,33 +32,76 @@ fn worker(name: &str, max_sessions: Option<u32>) -> Principal {
 fn an_instance_stays_with_the_principal_that_began_it() {
     let mut owners = InstanceOwners::default();
     let (one, other) = (worker("one", None), worker("other", None));
-    owners.begin(instance(1), &one).unwrap();
-    assert_eq!(owners.begin(instance(1), &other), Err(Denial::InstanceOfAnother));
-    owners.end(instance(1));
-    assert_eq!(owners.begin(instance(1), &other), Err(Denial::InstanceOfAnother));
+    owners.begin(instance(1), &one, 0).unwrap();
+    assert_eq!(
+        owners.begin(instance(1), &other, 0),
+        Err(Denial::InstanceOfAnother)
+    );
+    owners.end(instance(1), None);
+    assert_eq!(
+        owners.begin(instance(1), &other, 0),
+        Err(Denial::InstanceOfAnother)
+    );
     let renewed = worker("one", Some(1));
-    assert_eq!(owners.begin(instance(1), &renewed), Ok(()));
+    assert_eq!(owners.begin(instance(1), &renewed, 0), Ok(()));
 }
 
 #[test]
 fn a_principal_has_as_many_instances_as_it_may_and_a_worker_that_comes_back_needs_no_room() {
     let mut owners = InstanceOwners::default();
     let two = worker("two", Some(2));
-    owners.begin(instance(1), &two).unwrap();
-    owners.begin(instance(2), &two).unwrap();
+    owners.begin(instance(1), &two, 0).unwrap();
+    owners.begin(instance(2), &two, 0).unwrap();
     assert_eq!(
-        owners.begin(instance(3), &two),
+        owners.begin(instance(3), &two, 0),
         Err(Denial::TooManySessions { max: 2 })
     );
-    owners.begin(instance(2), &two).unwrap();
-    owners.end(instance(2));
+    owners.begin(instance(2), &two, 0).unwrap();
+    owners.end(instance(2), None);
     assert_eq!(
-        owners.begin(instance(3), &two),
+        owners.begin(instance(3), &two, 0),
         Err(Denial::TooManySessions { max: 2 })
     );
-    owners.end(instance(2));
-    assert_eq!(owners.begin(instance(3), &two), Ok(()));
-    assert_eq!(owners.begin(instance(4), &worker("free", None)), Ok(()));
+    owners.end(instance(2), None);
+    assert_eq!(owners.begin(instance(3), &two, 0), Ok(()));
+    assert_eq!(owners.begin(instance(4), &worker("free", None), 0), Ok(()));
+}
+
+#[test]
+fn a_worker_whose_connection_broke_keeps_its_place_for_a_while_and_one_that_has_left_does_not() {
+    let mut owners = InstanceOwners::default();
+    let one = worker("one", Some(1));
+    owners.begin(instance(1), &one, 0).unwrap();
+    owners.end(instance(1), Some(100));
+    let too_many = Err(Denial::TooManySessions { max: 1 });
+    assert_eq!(owners.begin(instance(2), &one, 99), too_many);
+    owners.begin(instance(1), &one, 99).unwrap();
+    // It is back, so the time says nothing any more.
+    assert_eq!(owners.begin(instance(2), &one, 200), too_many);
+    owners.end(instance(1), Some(300));
+    assert_eq!(owners.begin(instance(2), &one, 300), Ok(()));
+    assert_eq!(owners.begin(instance(1), &one, 301), too_many);
+    owners.end(instance(2), None);
+    assert_eq!(owners.begin(instance(1), &one, 301), Ok(()));
+    owners.end(instance(1), Some(400));
+    assert_eq!(owners.begin(instance(1), &one, 500), Ok(()));
+    owners.end(instance(1), None);
+    assert!(owners.n_places.is_empty() && owners.kept.is_empty());
+}
+
+#[test]
+fn who_is_forgotten_keeps_no_place() {
+    let mut owners = InstanceOwners::default();
+    let one = worker("one", Some(1));
+    owners.begin(instance(0), &one, 0).unwrap();
+    owners.end(instance(0), Some(u64::MAX));
+    let other = worker("other", None);
+    for number in 1..=u32::try_from(GONE_REMEMBERED_MAX).unwrap() {
+        owners.begin(instance(number), &other, 0).unwrap();
+        owners.end(instance(number), None);
+    }
+    assert_eq!(owners.begin(instance(u32::MAX), &one, 0), Ok(()));
+    assert!(owners.kept.is_empty());
 }
 
 #[test]
@@ -66,12 +109,15 @@ fn what_is_remembered_of_those_that_left_is_bounded() {
     let mut owners = InstanceOwners::default();
     let one = worker("one", None);
     let n_instances = u32::try_from(GONE_REMEMBERED_MAX).unwrap() + 10;
-    owners.begin(instance(0), &one).unwrap();
+    owners.begin(instance(0), &one, 0).unwrap();
     for number in 1..=n_instances {
-        owners.begin(instance(number), &one).unwrap();
-        owners.end(instance(number));
+        owners.begin(instance(number), &one, 0).unwrap();
+        owners.end(instance(number), None);
     }
     assert_eq!(owners.instances.len(), GONE_REMEMBERED_MAX + 1);
     let other = worker("other", None);
-    assert_eq!(owners.begin(instance(0), &other), Err(Denial::InstanceOfAnother));
+    assert_eq!(
+        owners.begin(instance(0), &other, 0),
+        Err(Denial::InstanceOfAnother)
+    );
 }

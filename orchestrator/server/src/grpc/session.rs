@@ -14,21 +14,22 @@ use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
 use crate::status::Rejection;
-use escapement_access::{Denial, InstanceOwners, Principal};
+use escapement_access::{Denial, Principal};
 use escapement_codec::session_in::{self, WrongStructure};
-use escapement_codec::session_out::session_error_code;
+use escapement_codec::session_out::{self, session_error_code};
 use escapement_codec::session_rights::restrict;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
-use escapement_transport::{CallClass, ConnectionAbort, CredentialsEnd};
+use escapement_transport::{CallClass, ConnectionAbort, CredentialsEnd, WorkerPlace, WorkerPlaces};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
+use escapement_wire::worker::v1::session_response::Message as LastMessage;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
 use prost::Message as _;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -79,7 +80,7 @@ impl WorkerService for Sessions {
         let reader = SessionReader {
             inbound: request.into_inner(),
             engine: self.edge.engine.clone(),
-            owners: Arc::clone(&self.edge.owners),
+            places: self.edge.places.clone(),
             principal,
             credentials_end,
             refused_actions: Arc::clone(&refused_actions),
@@ -103,7 +104,7 @@ impl WorkerService for Sessions {
 struct SessionReader {
     inbound: Streaming<v1::SessionRequest>,
     engine: EngineHandle,
-    owners: Arc<Mutex<InstanceOwners>>,
+    places: WorkerPlaces,
     principal: Arc<Principal>,
     /// `None` if nobody proved who they are.
     credentials_end: Option<CredentialsEnd>,
@@ -134,10 +135,10 @@ impl SessionReader {
             return self.close(outbound).await;
         };
         drop(silence);
-        let begun = match self.begin(&mut first) {
-            Ok(begun) => begun,
+        let place = match self.begin(&mut first) {
+            Ok(place) => place,
             Err(denial) => {
-                send_denial(&outbound, &denial);
+                send_last(&outbound, session_out::denied(&denial));
                 return self.close(outbound).await;
             }
         };
@@ -164,19 +165,22 @@ impl SessionReader {
         name.log_end(key, reason);
         // The engine's thread may have ended.
         let _ended = self.engine.tell(Lane::Workers, Input::SessionClosed(key)).await;
-        drop(begun);
+        // Any other worker may come back, and keeps its place for a while.
+        if let Some(place) = place.filter(|_| reason == GOODBYE) {
+            place.give_up();
+        }
         self.drain_then_abort().await;
     }
 
     /// Holds a hello against the rights of its principal, before the engine hears of it.
-    fn begin(&self, first: &mut v1::SessionRequest) -> Result<Option<BegunInstance>, Denial> {
+    fn begin(&self, first: &mut v1::SessionRequest) -> Result<Option<WorkerPlace>, Denial> {
         let refused = restrict(first, &self.principal)?;
         self.refused_actions.set(refused).expect("a session begins once");
         let instance_id = match &first.message {
             Some(Message::Hello(hello)) => InstanceId::from_slice(&hello.instance_id),
             _ => None,
         };
-        let begin = |instance_id| BegunInstance::begin(&self.owners, instance_id, &self.principal);
+        let begin = |instance_id| self.places.begin(instance_id, &self.principal);
         // Without one the engine refuses the session.
         instance_id.map(begin).transpose()
     }
@@ -200,7 +204,10 @@ impl SessionReader {
                 None
             }
             Err(_elapsed) => {
-                send_protocol_error(outbound, format!("no Hello within {HELLO_TIMEOUT_MS} ms"));
+                send_last(
+                    outbound,
+                    no_protocol(format!("no Hello within {HELLO_TIMEOUT_MS} ms")),
+                );
                 None
             }
         }
@@ -223,11 +230,11 @@ impl SessionReader {
                 reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
                 _ = &mut self.stream_gone => {
                     self.is_gone = true;
-                    return if said_goodbye { "goodbye" } else { "connection lost" };
+                    return if said_goodbye { GOODBYE } else { "connection lost" };
                 }
                 () = &mut credentials_end => {
                     if let Some(outbound) = session.outbound.upgrade() {
-                        let _full = outbound.try_send(Outbound::CredentialsEnd);
+                        send_last(&outbound, session_out::credentials_expired());
                     }
                     return "credentials expired";
                 }
@@ -243,7 +250,7 @@ impl SessionReader {
                 }
             };
         }
-        if said_goodbye { "goodbye" } else { "stream ended" }
+        if said_goodbye { GOODBYE } else { "stream ended" }
     }
 
     /// Hands one message to the engine.
@@ -258,7 +265,7 @@ impl SessionReader {
         // A hello was held against them already, and the same again changes nothing.
         if let Err(denial) = restrict(&mut request, &self.principal) {
             if let Some(outbound) = session.outbound.upgrade() {
-                send_denial(&outbound, &denial);
+                send_last(&outbound, session_out::denied(&denial));
             }
             return Err(denial.reason());
         }
@@ -268,7 +275,7 @@ impl SessionReader {
             Ok(incoming) => incoming,
             Err(WrongStructure(why)) => {
                 if let Some(outbound) = session.outbound.upgrade() {
-                    send_protocol_error(&outbound, why.to_owned());
+                    send_last(&outbound, no_protocol(why.to_owned()));
                 }
                 return Err(session_error_code(SessionErrorCode::ProtocolViolation).as_str_name());
             }
@@ -340,34 +347,6 @@ impl OpenSession {
     }
 }
 
-/// An instance with a session; dropped when the session is over.
-struct BegunInstance {
-    owners: Arc<Mutex<InstanceOwners>>,
-    instance_id: InstanceId,
-}
-
-impl BegunInstance {
-    fn begin(
-        owners: &Arc<Mutex<InstanceOwners>>,
-        instance_id: InstanceId,
-        principal: &Principal,
-    ) -> Result<Self, Denial> {
-        let owners = Arc::clone(owners);
-        owners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .begin(instance_id, principal)?;
-        Ok(Self { owners, instance_id })
-    }
-}
-
-impl Drop for BegunInstance {
-    fn drop(&mut self) {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.end(self.instance_id);
-    }
-}
-
 /// What a message takes of its session's part of the engine's queue; never more than there is.
 fn queue_units(request: &v1::SessionRequest) -> u32 {
     let n_more = request.encoded_len() / SESSION_UNHANDLED_UNIT_BYTES;
@@ -421,11 +400,14 @@ impl WorkerName {
 }
 
 /// Says why the session ends. Where even that does not fit into the queue, the end itself must do.
-fn send_protocol_error(outbound: &mpsc::Sender<Outbound>, detail: String) {
-    let _full = outbound.try_send(Outbound::Violation { detail });
+fn send_last(outbound: &mpsc::Sender<Outbound>, last: LastMessage) {
+    let _full = outbound.try_send(Outbound::Last(last));
 }
 
-/// The same for a worker that may not have this session.
+fn no_protocol(detail: String) -> LastMessage {
+    session_out::error(SessionErrorCode::ProtocolViolation, detail)
+}
+
 /// Returns at the end of the credentials; never without any.
 async fn come(end: Option<&CredentialsEnd>) {
     match end {
@@ -434,13 +416,10 @@ async fn come(end: Option<&CredentialsEnd>) {
     }
 }
 
-fn send_denial(outbound: &mpsc::Sender<Outbound>, denial: &Denial) {
-    let detail = format!("{}: {denial}", denial.reason());
-    let _full = outbound.try_send(Outbound::Denied { detail });
-}
-
 /// Why a session ended that the engine did not end.
 const ORCHESTRATOR_STOPS: &str = "orchestrator stops";
+/// Why a session ended whose worker has left.
+const GOODBYE: &str = "goodbye";
 
 #[cfg(test)]
 mod tests;

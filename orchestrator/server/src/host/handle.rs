@@ -5,6 +5,7 @@ mod lanes;
 
 use escapement_engine::{Answer, Caller, CallerId, Input, Reply, SessionKey, ToWorker};
 use escapement_host::Links;
+use escapement_wire::worker::v1::session_response::Message as LastMessage;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,18 +75,8 @@ pub(crate) enum Outbound {
         /// What it takes of the queue; given back when it is sent.
         _room: OwnedSemaphorePermit,
     },
-    /// The shell ends the stream, because the credentials do not allow it.
-    Denied {
-        /// The reason for programs, and a sentence for people.
-        detail: String,
-    },
-    /// The shell ends the stream, because the credentials that it began with are worth nothing any more.
-    CredentialsEnd,
-    /// The shell ends the stream, because the worker broke the protocol in a way that the engine cannot see.
-    Violation {
-        /// For people.
-        detail: String,
-    },
+    /// The shell ends the stream with this, for a reason that the engine cannot see. It has the next number.
+    Last(LastMessage),
 }
 
 /// The engine's end of a session. Dropping it ends the session's stream after what was sent.

@@ -9,7 +9,6 @@ use escapement_codec::outcome_reports::OutcomeReports;
 use escapement_engine::{AttemptStanding, Input};
 use escapement_model::AttemptToken;
 use escapement_wire::worker::v1;
-use std::sync::PoisonError;
 use tonic::Status;
 
 /// Answers one call.
@@ -46,7 +45,7 @@ async fn permitted(edge: &Edge, caller: &Caller, tokens: Vec<AttemptToken>) -> R
     }
     let find = |caller| Input::FindAttempts { caller, tokens };
     let standings = edge.engine.call(Lane::Workers, find).await?;
-    let owners = edge.owners.lock().unwrap_or_else(PoisonError::into_inner);
+    let owners = edge.places.owners();
     let may = |standing: AttemptStanding| match standing {
         AttemptStanding::UnderWay(holder) => owners.is_of(holder.instance_id, caller.principal()),
         AttemptStanding::Over(instance_id) => owners.is_of(instance_id, caller.principal()),

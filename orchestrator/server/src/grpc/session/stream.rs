@@ -61,33 +61,9 @@ impl SessionStream {
                 self.last_seq = seq;
                 self.numbered(message)
             }
-            Outbound::Denied { detail } => {
+            Outbound::Last(message) => {
                 self.last_seq += 1;
-                self.is_over = true;
-                v1::SessionResponse {
-                    seq: self.last_seq,
-                    message: Some(Message::SessionError(v1::SessionError {
-                        code: v1::session_error::Code::Unauthorized as i32,
-                        detail,
-                        retry_after_ms: DENIED_RETRY_AFTER_MS,
-                    })),
-                }
-            }
-            Outbound::CredentialsEnd => {
-                self.last_seq += 1;
-                self.is_over = true;
-                v1::SessionResponse {
-                    seq: self.last_seq,
-                    message: Some(Message::Reconnect(v1::Reconnect {
-                        reason: CREDENTIALS_EXPIRED.to_owned(),
-                        jitter_ms: CREDENTIALS_JITTER_MS,
-                        deadline_ms: 0,
-                    })),
-                }
-            }
-            Outbound::Violation { detail } => {
-                self.last_seq += 1;
-                self.last(SessionErrorCode::ProtocolViolation, detail)
+                self.last(message)
             }
         }
     }
@@ -109,7 +85,7 @@ impl SessionStream {
             "defect: message to a worker is too large; its session ends"
         );
         let detail = format!("the next message would have {bytes} bytes");
-        self.last(SessionErrorCode::LimitExceeded, detail)
+        self.last(session_out::error(SessionErrorCode::LimitExceeded, detail))
     }
 
     /// A welcome says also what the engine was not told of.
@@ -121,16 +97,11 @@ impl SessionStream {
         message
     }
 
-    fn last(&mut self, code: SessionErrorCode, detail: String) -> v1::SessionResponse {
+    fn last(&mut self, message: Message) -> v1::SessionResponse {
         self.is_over = true;
-        let error = ToWorker::SessionError {
-            code,
-            detail,
-            retry_after_ms: RETRY_AFTER_MS,
-        };
         v1::SessionResponse {
             seq: self.last_seq,
-            message: Some(session_out::message(error, &self.greeting)),
+            message: Some(message),
         }
     }
 }
@@ -152,15 +123,6 @@ impl futures_core::Stream for SessionStream {
         Poll::Ready(status.map(Err))
     }
 }
-
-/// `Reconnect.reason` of a session whose credentials have ended.
-const CREDENTIALS_EXPIRED: &str = "credentials_expired";
-/// Workers with one token are told at the same moment; their leases are longer by far.
-const CREDENTIALS_JITTER_MS: i64 = 500;
-/// Credentials are changed by people.
-const DENIED_RETRY_AFTER_MS: i64 = 10_000;
-/// For a session that ended for no reason of the engine's: it will hardly do better at once.
-const RETRY_AFTER_MS: u64 = 1_000;
 
 #[cfg(test)]
 mod tests;

@@ -49,8 +49,8 @@ impl Fixture {
     }
 
     fn violate(&self) {
-        let detail = "why".to_owned();
-        self.outbound.try_send(Outbound::Violation { detail }).unwrap();
+        let last = session_out::error(SessionErrorCode::ProtocolViolation, "why".to_owned());
+        self.outbound.try_send(Outbound::Last(last)).unwrap();
     }
 
     /// Everything that is sent before the end, and how it ends.
