@@ -9,6 +9,6 @@ pub struct Cursor {
     pub place: u64,
     /// The execution that was seen at that place; `None` if none was.
     pub execution: Option<ExecutionId>,
-    /// Since when the sink refuses what stands behind, Unix milliseconds; `None` if it does not.
+    /// Since when the sink refuses what stands behind and answers nothing else, Unix milliseconds; `None` if it does not.
     pub refused_since_ms: Option<i64>,
 }

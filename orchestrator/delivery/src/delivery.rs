@@ -252,7 +252,11 @@ impl<T> Delivery<T> {
                 }
                 None
             }
-            Answer::Failed { retry_after_ms } => retry_after_ms,
+            Answer::Failed { retry_after_ms } => {
+                // What counts is refusals in a row: an outage between two of them is none.
+                self.reached.refused_since_ms = None;
+                retry_after_ms
+            }
         };
         self.n_in_vain = self.n_in_vain.saturating_add(1);
         let in_ms = pause_ms(self.limits, self.n_in_vain, retry_after_ms, chance);

@@ -5,7 +5,7 @@
 pub struct Limits {
     /// The longest pause between two tries, in milliseconds; a sink that asks for a longer one gets it.
     pub pause_max_ms: u64,
-    /// An event that the sink refuses for so many milliseconds is given up.
+    /// An event that the sink refuses for so many milliseconds, and has no other answer for in between, is given up.
     pub give_up_after_ms: u64,
 }
 

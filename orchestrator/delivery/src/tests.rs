@@ -186,6 +186,32 @@ fn an_event_is_never_given_up_because_the_sink_cannot_be_reached() {
 }
 
 #[test]
+fn an_outage_between_two_refusals_is_no_time_of_refusing() {
+    let mut sink = with([wanted(1)]);
+    let _event = sink.poll(at(0));
+    sink.handle_answer(Answer::Refused, at(0), EVEN);
+    assert!(matches!(sink.poll(at(0)), Next::Save(_)));
+    sink.handle_saved(true, at(0));
+    // For four days nobody answers.
+    assert_eq!(sink.poll(at(DAY_MS)), Next::Deliver(&1));
+    sink.handle_answer(FAILED, at(DAY_MS), EVEN);
+    assert_eq!(
+        sink.poll(at(DAY_MS)),
+        Next::Save(behind(0)),
+        "a restart must not count the outage either"
+    );
+    sink.handle_saved(true, at(DAY_MS));
+    assert_eq!(sink.poll(at(4 * DAY_MS)), Next::Deliver(&1));
+    let came = sink.handle_answer(Answer::Refused, at(4 * DAY_MS), EVEN);
+    assert!(matches!(came, Came::Again { .. }), "{came:?}");
+    assert!(matches!(sink.poll(at(4 * DAY_MS)), Next::Save(_)));
+    sink.handle_saved(true, at(4 * DAY_MS));
+    assert_eq!(sink.poll(at(7 * DAY_MS)), Next::Deliver(&1));
+    let came = sink.handle_answer(Answer::Refused, at(7 * DAY_MS), EVEN);
+    assert_eq!(came, Came::GivenUp, "three days of refusals alone");
+}
+
+#[test]
 fn a_sink_that_is_gone_gets_nothing_more() {
     let mut sink = with([wanted(1)]);
     let _event = sink.poll(at(0));

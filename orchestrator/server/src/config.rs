@@ -370,6 +370,7 @@ impl Config {
             keep_ended_ms: self.keep_runs_ms,
             keep_ended_count: self.keep_runs_count,
             keep_ids_ms: self.keep_run_ids_ms,
+            held: None,
         }
     }
 

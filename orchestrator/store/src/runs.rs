@@ -43,7 +43,7 @@ pub use self::memory::{MemoryRuns, MemoryRunsDisk};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
-    JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
+    EndedPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
     StoredInputRequest, StoredRun,
 };
 pub use self::write::{
@@ -150,6 +150,14 @@ pub trait RunReader: Send {
         before: Option<RunKey>,
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreFault>;
+
+    /// What ended behind that place, in the order of ending, at most `limit`, of one moment.
+    ///
+    /// Damage is no error: the page ends in front of it and says so.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault>;
 
     /// Index columns of the run of that saved plan that was created last.
     ///

@@ -12,7 +12,7 @@ use escapement_store::runs::{
     BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter,
     RunReader, RunRemoval, RunStore, RunWrite, Scope,
 };
-use escapement_store::{EmbeddedOptions, MemoryFault, StoreFault};
+use escapement_store::{EmbeddedOptions, Held, MemoryFault, StoreFault};
 
 use crate::scratch::Scratch;
 
@@ -78,6 +78,7 @@ fn everything(reader: &dyn RunReader) -> String {
         Some(named(&["agents", "default"])),
     ];
     let mut said = format!("{:?}\n", reader.counts().unwrap());
+    said.push_str(&format!("{:?}\n", reader.ended(0, 1_000).unwrap()));
     for seed in 1..=RANDOM_RUNS {
         let sample = RunSample::new(seed);
         let run_id = sample.run_id();
@@ -185,6 +186,10 @@ fn both_stores_say_the_same_of_random_batches() {
                     keep_ended_ms: Some(dice.below(20)),
                     keep_ended_count: (dice.below(3) == 0).then(|| dice.below(6)),
                     keep_ids_ms: Some(dice.below(100)),
+                    held: (dice.below(2) == 0).then(|| Held {
+                        behind: dice.below(10),
+                        for_ms: dice.below(100),
+                    }),
                 };
                 let now = 1_700_000_000_000 + dice.below(120) as i64;
                 let removed = memory.store().remove_ended(&policy, now).unwrap();

@@ -82,7 +82,10 @@ fn what_was_kept_before_namespaces_is_in_the_default_one() {
         .execute_batch(
             "DROP INDEX run_by_namespace; DROP INDEX input_request_by_namespace; DROP INDEX definition_by_namespace; \
              ALTER TABLE run DROP COLUMN namespace; ALTER TABLE input_request DROP COLUMN namespace; \
-             ALTER TABLE definition DROP COLUMN namespace; PRAGMA user_version = 1",
+             ALTER TABLE definition DROP COLUMN namespace; \
+             DROP INDEX run_by_ending; ALTER TABLE run DROP COLUMN ending; \
+             ALTER TABLE tally DROP COLUMN endings_last; ALTER TABLE tally DROP COLUMN endings_removed; \
+             PRAGMA user_version = 1",
         )
         .unwrap();
 

@@ -12,14 +12,18 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// The way to one webhook, which keeps its connection.
 #[derive(Debug, Default)]
 pub(crate) struct Poster {
     connection: Option<Connection>,
+    /// The rest of the last answer, which is not read yet.
+    rest: Option<(Connection, Incoming)>,
 }
 
 #[derive(Debug)]
@@ -30,7 +34,8 @@ struct Connection {
 }
 
 impl Poster {
-    /// Gives a message to the webhook at that time, Unix milliseconds. An error says why there is no answer.
+    /// Gives a message to the webhook at that time, Unix milliseconds. An error says why there is no answer. The head of an answer says
+    /// all; its rest is for [`Poster::read_rest`].
     pub(crate) async fn post(
         &mut self,
         target: &WebhookTarget,
@@ -43,20 +48,28 @@ impl Poster {
             && kept.requests.ready().await.is_ok()
             && let Ok(answer) = kept.requests.send_request(request.clone()).await
         {
-            return Ok(self.answered(kept, answer).await);
+            return Ok(self.answered(kept, answer));
         }
         let mut connection = Connection::open(target).await?;
         let answer = connection.requests.send_request(request).await;
         let answer = answer.map_err(|error| format!("the connection failed: {error}"))?;
-        Ok(self.answered(connection, answer).await)
+        Ok(self.answered(connection, answer))
     }
 
-    /// The connection is kept if the rest of the answer is short.
-    async fn answered(&mut self, connection: Connection, answer: Response<Incoming>) -> Posted {
-        let (head, body) = answer.into_parts();
-        if Limited::new(body, ANSWER_BYTES_MAX).collect().await.is_ok() {
+    /// Reads the rest of the last answer. If it is short and comes soon, the connection is kept for the next message.
+    pub(crate) async fn read_rest(&mut self) {
+        let Some((connection, body)) = self.rest.take() else {
+            return;
+        };
+        let read = Limited::new(body, REST_BYTES_MAX).collect();
+        if let Ok(Ok(_)) = timeout(REST_TIMEOUT, read).await {
             self.connection = Some(connection);
         }
+    }
+
+    fn answered(&mut self, connection: Connection, answer: Response<Incoming>) -> Posted {
+        let (head, body) = answer.into_parts();
+        self.rest = Some((connection, body));
         let asked = head
             .headers
             .get(RETRY_AFTER)
@@ -127,7 +140,9 @@ impl Connection {
 }
 
 /// Bytes of an answer's body that are read so that the connection can be kept: 4 KiB.
-const ANSWER_BYTES_MAX: usize = 4 << 10;
+const REST_BYTES_MAX: usize = 4 << 10;
+/// How long they may take. The next message waits for so long at most.
+const REST_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests;

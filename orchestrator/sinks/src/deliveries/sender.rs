@@ -25,9 +25,11 @@ impl Sender {
             }
         };
         // A connection that did not answer in time is dropped with what waits for it.
-        let given = timeout(sink.timeout, given)
-            .await
-            .unwrap_or_else(|_elapsed| Err(format!("no answer within {} ms", sink.timeout.as_millis())));
+        let given = timeout(sink.timeout, given).await;
+        // Behind that time: what follows the head of an answer decides nothing.
+        self.poster.read_rest().await;
+        let given =
+            given.unwrap_or_else(|_elapsed| Err(format!("no answer within {} ms", sink.timeout.as_millis())));
         given.unwrap_or_else(|problem| (Answer::Failed { retry_after_ms: None }, problem))
     }
 }

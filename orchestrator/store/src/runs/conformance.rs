@@ -4,6 +4,7 @@
 
 mod batches;
 mod definitions;
+mod endings;
 mod journals;
 mod lists;
 mod notices;
@@ -177,6 +178,26 @@ pub const STORIES: &[(&str, Story)] = &[
     ),
     ("what others refer to stays", removal::what_others_refer_to_stays),
     ("a step of removal is bounded", removal::a_step_is_bounded),
+    (
+        "runs have places in the order of ending",
+        endings::runs_have_places_in_the_order_of_ending,
+    ),
+    (
+        "a batch that is refused gives no place",
+        endings::a_batch_that_is_refused_gives_no_place,
+    ),
+    (
+        "what a policy removes is known by the places",
+        endings::what_a_policy_removes_is_known_by_the_places,
+    ),
+    (
+        "a run that is removed by its name leaves its place empty",
+        endings::a_run_that_is_removed_by_its_name_leaves_its_place_empty,
+    ),
+    (
+        "what readers have not come to is held for a time",
+        endings::what_readers_have_not_come_to_is_held_for_a_time,
+    ),
     (
         "one run is removed when it has ended",
         removal::one_run_is_removed,

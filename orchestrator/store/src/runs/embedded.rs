@@ -7,6 +7,7 @@ mod columns;
 mod contents;
 mod copy;
 mod definitions;
+mod endings;
 mod examine;
 mod give_up;
 mod notices;
@@ -47,6 +48,7 @@ const SCHEMA: Schema = Schema {
     migrations: &[
         include_str!("embedded/0001_runs.sql"),
         include_str!("embedded/0002_namespaces.sql"),
+        include_str!("embedded/0003_endings.sql"),
     ],
     application_id: 0x4553_4352,
 };
@@ -183,7 +185,7 @@ impl RunStore for EmbeddedRuns {
             if run.progress.ended_at.is_none() {
                 return Ok(RunRemoved::Live);
             }
-            removal::remove_all(connection, tally, &[run], now_unix_ms)?;
+            removal::remove_all(connection, tally, &[run], now_unix_ms, false)?;
             Ok(RunRemoved::Done)
         })
     }

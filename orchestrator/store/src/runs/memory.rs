@@ -13,8 +13,8 @@ use super::definitions::{
 use super::notices::StoredNotice;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::stored::{
-    JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
-    StoredRun,
+    EndedPage, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
+    StoredInputRequest, StoredRun,
 };
 use super::write::{BatchOutcome, RunBatch};
 use super::{RunReader, RunStore};
@@ -123,6 +123,10 @@ impl RunReader for MemoryRuns {
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreFault> {
         self.read(|contents| contents.list(filter, before, limit))
+    }
+
+    fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {
+        self.read(|contents| contents.ended(after, limit))
     }
 
     fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault> {

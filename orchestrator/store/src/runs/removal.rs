@@ -1,5 +1,7 @@
 //! Which runs may be removed, and what comes of it. Removes nothing itself.
 
+use crate::Held;
+
 /// Which runs a store keeps. `None` keeps for ever; the default keeps everything.
 ///
 /// Only ended runs are ever removed. A run that was removed leaves its id and the request that created it behind, so
@@ -12,12 +14,22 @@ pub struct RunRemoval {
     pub keep_ended_count: Option<u64>,
     /// The ids of removed runs are refused as used for so many milliseconds after the removal.
     pub keep_ids_ms: Option<u64>,
+    /// Runs that are kept in any case, by their places in the order of ending, since readers have not come to them.
+    pub held: Option<Held>,
 }
 
 impl RunRemoval {
     /// True if nothing is ever removed and no id forgotten.
     pub fn keeps_everything(&self) -> bool {
-        *self == Self::default()
+        self.keep_ended_ms.is_none() && self.keep_ended_count.is_none() && self.keep_ids_ms.is_none()
+    }
+
+    /// True for a run that is not removed now. One without a place is read by nobody.
+    pub(super) fn holds(&self, place: Option<u64>, ended_at: i64, now_unix_ms: i64) -> bool {
+        let (Some(held), Some(place)) = (self.held, place) else {
+            return false;
+        };
+        place > held.behind && ended_at >= earlier(now_unix_ms, held.for_ms)
     }
 
     /// What ended before this moment is removed; `None` if no age is a reason.

@@ -109,6 +109,20 @@ pub struct StoredInputRequest {
     pub record: Bytes,
 }
 
+/// Runs in the order in which they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndedPage {
+    /// The next ones: the place of each, from 1 on, with its index columns. What ended before places were kept has none, and the place
+    /// of a run that was removed by its name, or given up, stays empty.
+    pub runs: Vec<(u64, RunSummary)>,
+    /// The place of the next one, if the page ends in front of it because it is damaged.
+    pub damaged: Option<u64>,
+    /// The highest place that was given; 0 if none was.
+    pub last: u64,
+    /// The highest place whose run was removed because the policy did not keep it; 0 if there is none.
+    pub removed: u64,
+}
+
 /// Which runs a list shows; all conditions that are given must hold. The default shows all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {

@@ -42,6 +42,7 @@ pub(super) fn live_runs_are_never_removed(make: Make<'_>) {
         keep_ended_ms: Some(0),
         keep_ended_count: Some(0),
         keep_ids_ms: Some(0),
+        held: None,
     };
     assert_eq!(remove(&mut *subject, &everything, i64::MAX).n_runs, 1);
     assert_eq!(remove(&mut *subject, &everything, i64::MAX).n_runs, 0);

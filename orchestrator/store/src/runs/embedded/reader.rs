@@ -8,7 +8,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
 use super::rows::{self, INPUT_REQUEST, decode_input_request};
 use super::tally::Tally;
-use super::{definitions, notices, requests, tombstones};
+use super::{definitions, endings, notices, requests, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::namespaces;
@@ -20,7 +20,7 @@ use crate::runs::definitions::{
 use crate::runs::limits::PAGE_BYTES_MAX;
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
-    JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
+    EndedPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
     StoredInputRequest, StoredRun,
 };
 
@@ -142,6 +142,10 @@ impl RunReader for EmbeddedRunReader {
             }
         }
         Ok(page)
+    }
+
+    fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {
+        self.at_once(|connection| endings::page(connection, after, limited(limit)))
     }
 
     fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault> {

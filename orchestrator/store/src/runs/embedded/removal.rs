@@ -4,7 +4,7 @@ use rusqlite::{Connection, ErrorCode, params};
 
 use super::columns::{PART_REMOVED, PART_ROW, corrupt, place, reading};
 use super::tally::Tally;
-use super::{contents, rows, tombstones};
+use super::{contents, endings, rows, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::values::{column_number, number_of};
@@ -42,7 +42,8 @@ pub(super) fn remove_runs(
     if before.is_none() && n_too_many == 0 {
         return Ok(RunsRemoved::default());
     }
-    let due = due(connection, walk.run, before, n_too_many)?;
+    let is_held = |place, ended_at| policy.holds(place, ended_at, now_unix_ms);
+    let due = due(connection, walk.run, before, n_too_many, is_held)?;
     let (mut runs, mut n_entries) = (Vec::new(), 0);
     for (ended_at, number) in &due {
         match rows::row(connection, *number) {
@@ -68,7 +69,7 @@ pub(super) fn remove_runs(
         };
         return Ok(RunsRemoved::default());
     }
-    remove_all(connection, tally, &runs, now_unix_ms).inspect_err(|fault| {
+    remove_all(connection, tally, &runs, now_unix_ms, true).inspect_err(|fault| {
         if let StoreFault::CorruptRun { number, .. } = fault {
             let at = due.iter().find(|(_, of)| of == number);
             walk.run = at.copied().unwrap_or(walk.run);
@@ -89,40 +90,50 @@ pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>
     connection.query_row(sql, [NEWEST_MAX], |row| row.get(0))
 }
 
-/// The next runs that ended before that moment, and of those behind them `n_too_many` at most, whenever they ended.
+/// The next runs that ended before that moment, and of those behind them `n_too_many` at most, whenever they ended; none behind one
+/// that is held, by its place and its end.
 fn due(
     connection: &Connection,
     after: (i64, u64),
     before: Option<i64>,
     n_too_many: u64,
+    is_held: impl Fn(Option<u64>, i64) -> bool,
 ) -> Result<Vec<(i64, u64)>, StoreFault> {
-    let sql = "SELECT ended_at, number FROM run INDEXED BY run_ended WHERE ended_at IS NOT NULL \
+    let sql = "SELECT ended_at, number, ending FROM run INDEXED BY run_ended WHERE ended_at IS NOT NULL \
                AND (ended_at, number) > (?1, ?2) ORDER BY ended_at, number LIMIT ?3";
     let (ended_at, number) = after;
-    let next: Vec<(i64, u64)> = connection
+    let next: Vec<((i64, u64), Option<[u8; 8]>)> = connection
         .prepare_cached(sql)
         .and_then(|mut select| {
             let bounds = params![ended_at, column_number(number), RUNS_REMOVED_PER_STEP_MAX as i64];
-            let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1).and_then(number_of)?));
-            select.query_map(bounds, pair)?.collect()
+            let one = |row: &rusqlite::Row<'_>| {
+                let run = (row.get(0)?, row.get(1).and_then(number_of)?);
+                Ok((run, row.get(2)?))
+            };
+            select.query_map(bounds, one)?.collect()
         })
         .map_err(working)?;
-    let is_due = |(nth, (ended_at, _)): &(u64, (i64, u64))| {
-        *nth < n_too_many || before.is_some_and(|before| *ended_at < before)
+    let is_due = |(nth, ((ended_at, _), place)): &(u64, ((i64, u64), Option<[u8; 8]>))| {
+        (*nth < n_too_many || before.is_some_and(|before| *ended_at < before))
+            && !is_held(place.map(u64::from_be_bytes), *ended_at)
     };
     let due = (0..).zip(next).take_while(is_due);
-    Ok(due.map(|(_, run)| run).collect())
+    Ok(due.map(|(_, (run, _))| run).collect())
 }
 
-/// Removes these ended runs in one transaction.
+/// Removes these ended runs in one transaction. `as_policy`: since they are not kept any longer, and not because one of them is named.
 pub(super) fn remove_all(
     connection: &Connection,
     tally: &mut Tally,
     runs: &[RunSummary],
     now_unix_ms: i64,
+    as_policy: bool,
 ) -> Result<(), StoreFault> {
     work::begin(connection, tally.n_commits)?;
     for run in runs {
+        if as_policy && let Some(place) = endings::place_of(connection, run.number)? {
+            tally.endings_removed = tally.endings_removed.max(place);
+        }
         let left = left_of(run, now_unix_ms);
         delete(connection, run.number)?;
         tombstones::insert(connection, &left).map_err(|error| damage(run.number, error))?;

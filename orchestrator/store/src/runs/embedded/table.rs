@@ -16,7 +16,12 @@ pub(super) const TABLES: [&Table; 6] = [
 
 const RUN: Table = Table {
     name: "run",
-    keys: &["run_id", "request_key", "iif(ended_at IS NULL, x'', NULL)"],
+    keys: &[
+        "run_id",
+        "request_key",
+        "iif(ended_at IS NULL, x'', NULL)",
+        "ending",
+    ],
     indexes: &[
         Index {
             what: "index entries by run id",
@@ -38,6 +43,13 @@ const RUN: Table = Table {
             key: "x''",
             condition: "ended_at IS NULL",
             order: "number",
+        },
+        Index {
+            what: "index entries by ending",
+            name: "run_by_ending",
+            key: "ending",
+            condition: "ending IS NOT NULL",
+            order: "ending",
         },
     ],
     n_cut: 1,

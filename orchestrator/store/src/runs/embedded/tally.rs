@@ -33,12 +33,16 @@ pub(super) struct Tally {
     pub(super) n_definitions: u64,
     /// The highest number that was given to a notice.
     pub(super) notice_last: u64,
+    /// The highest place in the order of ending that was given.
+    pub(super) endings_last: u64,
+    /// The highest place whose run was removed for its age or its number.
+    pub(super) endings_removed: u64,
 }
 
 impl Tally {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT n_commits, number_last, n_lost, n_live, n_ended, n_removed, n_forgotten, \
-                   input_request_last, n_definitions, notice_last FROM tally";
+                   input_request_last, n_definitions, notice_last, endings_last, endings_removed FROM tally";
         connection.prepare_cached(sql)?.query_row([], |row| {
             let column = |index| row.get(index).and_then(number_of);
             Ok(Self {
@@ -52,6 +56,8 @@ impl Tally {
                 input_request_last: column(7)?,
                 n_definitions: column(8)?,
                 notice_last: column(9)?,
+                endings_last: column(10)?,
+                endings_removed: column(11)?,
             })
         })
     }
@@ -59,7 +65,7 @@ impl Tally {
     fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE tally SET n_commits = ?1, number_last = ?2, n_lost = ?3, n_live = ?4, n_ended = ?5, \
                    n_removed = ?6, n_forgotten = ?7, input_request_last = ?8, n_definitions = ?9, \
-                   notice_last = ?10";
+                   notice_last = ?10, endings_last = ?11, endings_removed = ?12";
         let columns = [
             self.n_commits,
             self.number_last,
@@ -71,6 +77,8 @@ impl Tally {
             self.input_request_last,
             self.n_definitions,
             self.notice_last,
+            self.endings_last,
+            self.endings_removed,
         ];
         connection
             .prepare_cached(sql)?
@@ -216,6 +224,8 @@ pub(super) fn check(
     tally.number_last = tally.number_last.max(mark.number_last).max(census.number_last);
     tally.input_request_last = tally.input_request_last.max(census.input_request_last);
     tally.notice_last = tally.notice_last.max(census.notice_last);
+    // What ended in a lost end had places, at most one for each number: none of them is given twice.
+    tally.endings_last = tally.endings_last.saturating_add(tally.number_last);
     tally.count_anew(&census);
     tally.save(connection).map_err(working)?;
     Ok(tally)

@@ -10,7 +10,7 @@ use super::columns::{SUMMARY, entry_sum, optional, place, snapshot_sum, sum, val
 use super::refusal::Refusal;
 use super::rows::{self, INPUT_REQUEST, input_request_sum};
 use super::tally::Tally;
-use super::{contents, definitions, notices};
+use super::{contents, definitions, endings, notices};
 use super::{requests, tombstones};
 use crate::StoreFault;
 use crate::database::namespaces;
@@ -90,17 +90,18 @@ fn apply_one(connection: &Connection, tally: &mut Tally, write: &RunWrite) -> Re
         requests::insert(connection, &run, request)?;
     }
     notices::insert(connection, tally, &write.notices)?;
-    if write.created.is_some() {
-        insert(connection, &run)?;
-        tally.n_live += 1;
-    } else {
-        update(connection, &before, &run)?;
-    }
-    if run.progress.ended_at.is_some() {
+    let has_ended = run.progress.ended_at.is_some();
+    tally.n_live += u64::from(write.created.is_some());
+    if has_ended {
         tally.n_live -= 1;
         tally.n_ended += 1;
+        tally.endings_last += 1;
     }
-    Ok(())
+    let ending = has_ended.then(|| endings::column(tally.endings_last));
+    match write.created {
+        Some(_) => insert(connection, &run, ending.as_ref()),
+        None => update(connection, &before, &run, ending.as_ref()),
+    }
 }
 
 /// A run that is not there yet, before its first entry.
@@ -244,37 +245,47 @@ fn close(connection: &Connection, number: u64, closed: &ClosedInputRequest) -> R
     Ok(())
 }
 
-fn insert(connection: &Connection, run: &RunSummary) -> Result<(), Refusal> {
+/// `ending`: its place in the order of ending, if it has ended.
+fn insert(connection: &Connection, run: &RunSummary, ending: Option<&[u8; 8]>) -> Result<(), Refusal> {
     let sql = format!(
-        "INSERT INTO run ({SUMMARY}) VALUES \
+        "INSERT INTO run ({SUMMARY}, ending) VALUES \
          (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22)"
+         ?22, ?23)"
     );
     let namespace = optional_text(namespaces::column_of(&run.created.namespace));
-    let columns = values(run)
-        .into_iter()
-        .chain([ValueRef::Integer(sum(run)), namespace]);
+    let columns =
+        values(run)
+            .into_iter()
+            .chain([ValueRef::Integer(sum(run)), namespace, ending_value(ending)]);
     connection
         .prepare_cached(&sql)?
         .execute(params_from_iter(columns.map(bound)))?;
     Ok(())
 }
 
+fn ending_value(ending: Option<&[u8; 8]>) -> ValueRef<'_> {
+    ending.map_or(ValueRef::Null, |place| ValueRef::Blob(place))
+}
+
 /// Names a column only if it changed: SQLite writes every index of a column that is named.
-fn update(connection: &Connection, before: &RunSummary, run: &RunSummary) -> Result<(), Refusal> {
+fn update(
+    connection: &Connection,
+    before: &RunSummary,
+    run: &RunSummary,
+    ending: Option<&[u8; 8]>,
+) -> Result<(), Refusal> {
     let state = if run.progress.state == before.progress.state {
         ""
     } else {
         ", state = ?8"
     };
-    let ended_at = if run.progress.ended_at.is_none() {
-        ""
-    } else {
-        ", ended_at = ?9"
+    let ended = match ending {
+        None => "",
+        Some(_) => ", ended_at = ?10, ending = ?11",
     };
     let sql = format!(
         "UPDATE run SET updated_at = ?2, due_at = ?3, first_seq = ?4, next_seq = ?5, snapshot_seq = ?6, \
-         link = ?7, checksum = ?10{state}{ended_at} WHERE number = ?1"
+         link = ?7, checksum = ?9{state}{ended} WHERE number = ?1"
     );
     let mut update = connection.prepare_cached(&sql)?;
     let values = [
@@ -286,10 +297,12 @@ fn update(connection: &Connection, before: &RunSummary, run: &RunSummary) -> Res
         ValueRef::Integer(column_number(run.snapshot_seq)),
         ValueRef::Blob(&run.last_link),
         ValueRef::Integer(run.progress.state.into()),
-        optional(run.progress.ended_at),
         ValueRef::Integer(sum(run)),
+        optional(run.progress.ended_at),
+        ending_value(ending),
     ];
-    for (index, value) in (1..).zip(values) {
+    // The last two are named together or not at all.
+    for (index, value) in (1..).zip(values).take(update.parameter_count()) {
         update.raw_bind_parameter(index, bound(value))?;
     }
     update.raw_execute()?;

@@ -1,8 +1,10 @@
 //! What a memory store of runs holds, in ordered collections. Knows neither faults nor time.
 
 mod definitions;
+mod endings;
 mod notices;
 mod queries;
+mod references;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +13,6 @@ use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::{InputRequestId, RunId};
 
 use crate::memory::DiskContents;
-use crate::runs::content::Content;
 use crate::runs::definitions::{Definition, DefinitionKind, DefinitionWrite};
 use crate::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_PER_STEP_MAX};
 use crate::runs::notices::StoredNotice;
@@ -52,6 +53,7 @@ pub struct RunContents {
     /// By their numbers.
     notices: BTreeMap<u64, StoredNotice>,
     notice_last: u64,
+    endings: endings::Endings,
     /// In the order of removal.
     removed: VecDeque<RemovedRun>,
     number_last: u64,
@@ -249,6 +251,9 @@ impl RunContents {
         let number = self.by_id[&write.run_id];
         let entry = self.runs.get_mut(&number).expect("the id leads to it");
         entry.go_on(write, write.progress);
+        if write.progress.ended_at.is_some() {
+            self.endings.ends(number);
+        }
         self.pin_all(&Keeper::Run(number), &write.contents, &write.pinned);
         for request in &write.requests {
             let answered = (number, write.run_id, request.digest);
@@ -284,44 +289,6 @@ impl RunContents {
         }
     }
 
-    fn pin_all(&mut self, keeper: &Keeper, contents: &[Content], pinned: &[[u8; 32]]) {
-        for content in contents {
-            let kept = self.contents.entry(content.digest()).or_insert_with(|| {
-                self.content_last += 1;
-                Kept {
-                    place: self.content_last,
-                    bytes: content.bytes().clone(),
-                    revision: None,
-                    by: BTreeSet::new(),
-                }
-            });
-            kept.revision = kept.revision.or(content.revision());
-            kept.by.insert(keeper.clone());
-        }
-        for digest in pinned {
-            let content = self.contents.get_mut(digest).expect("it was looked for");
-            content.by.insert(keeper.clone());
-        }
-    }
-
-    fn release(&mut self, digest: &[u8; 32], keeper: &Keeper) {
-        if let Some(kept) = self.contents.get_mut(digest) {
-            kept.by.remove(keeper);
-            if kept.by.is_empty() {
-                self.contents.remove(digest);
-            }
-        }
-    }
-
-    /// Releases what a run refers to and is no document of a revision.
-    fn purge(&mut self, number: u64) {
-        let others = self.contents.iter().filter(|(_, kept)| kept.revision.is_none());
-        let digests: Vec<[u8; 32]> = others.map(|(digest, _)| *digest).collect();
-        for digest in digests {
-            self.release(&digest, &Keeper::Run(number));
-        }
-    }
-
     /// The numbers of runs that a step removes.
     fn due(&self, policy: &RunRemoval, now_unix_ms: i64) -> (Vec<u64>, bool) {
         let before = policy.ended_before(now_unix_ms);
@@ -335,6 +302,9 @@ impl RunContents {
         let n_too_old = due.partition_point(|(ended_at, _)| before.is_some_and(|before| *ended_at < before));
         due.truncate(n_too_old.max(usize::try_from(n_too_many).unwrap_or(usize::MAX)));
         due.truncate(RUNS_REMOVED_PER_STEP_MAX);
+        let place = |number: &u64| self.endings.place_of(*number);
+        let is_held = |(at, number): &(i64, u64)| policy.holds(place(number), *at, now_unix_ms);
+        due.truncate(due.iter().position(is_held).unwrap_or(due.len()));
         let (mut numbers, mut n_entries) = (Vec::new(), 0);
         for (_, number) in &due {
             n_entries += self.runs[number].journal.len() as u64;
@@ -367,6 +337,7 @@ impl RunContents {
     pub(super) fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> RunsRemoved {
         let (due, has_more) = self.due(policy, now_unix_ms);
         for number in &due {
+            self.endings.is_not_kept(*number);
             self.remove(*number, now_unix_ms);
         }
         let n_ids = self.n_ids_due(policy, now_unix_ms);
@@ -392,6 +363,7 @@ impl RunContents {
     pub(super) fn remove(&mut self, number: u64, now_unix_ms: i64) {
         let summary = self.runs.remove(&number).expect("it was looked for").summary;
         self.by_id.remove(&summary.run_id);
+        self.endings.remove(number);
         if let Some(request) = &summary.created.request {
             self.by_request.remove(&request.key);
         }

@@ -13,7 +13,7 @@ use crate::database::namespaces;
 use crate::database::values::{column_number, number_of};
 use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt, reading};
 use crate::runs::embedded::tally::{Census, Tally};
-use crate::runs::embedded::{requests, rows, tombstones};
+use crate::runs::embedded::{endings, requests, rows, tombstones};
 use crate::runs::stored::RunSummary;
 
 /// Runs in one page, contents, and removed runs.
@@ -96,6 +96,9 @@ pub(in crate::runs::embedded) fn parts_of(
         &mut parts,
     )? {
         indexes(connection, &run, &mut parts)?;
+        if !endings::is_indexed(connection, number)? {
+            parts.push("index by ending");
+        }
         noted(journal(connection, &run, &mut n_bytes), &mut parts)?;
         if let Some(Some(snapshot)) = noted(rows::snapshot(connection, &run), &mut parts)? {
             n_bytes += snapshot.bytes.len() as u64;
@@ -352,7 +355,7 @@ pub(super) fn removed(connection: &Connection, after: i64) -> Result<(RunExamine
 }
 
 /// Pairs of counts that must be the same, of one moment.
-const SAME_COUNTS: [(&str, &str, &str); 9] = [
+const SAME_COUNTS: [(&str, &str, &str); 10] = [
     (
         "entries of the index by run id",
         "SELECT count(*) FROM run NOT INDEXED",
@@ -362,6 +365,11 @@ const SAME_COUNTS: [(&str, &str, &str); 9] = [
         "entries of the index by state",
         "SELECT count(*) FROM run NOT INDEXED",
         "SELECT count(state) FROM run INDEXED BY run_by_state WHERE state IS NOT NULL",
+    ),
+    (
+        "entries of the index by ending",
+        "SELECT count(ending) FROM run NOT INDEXED",
+        "SELECT count(*) FROM run INDEXED BY run_by_ending WHERE ending IS NOT NULL",
     ),
     (
         "snapshots",
