@@ -9,6 +9,7 @@ mod copy;
 mod definitions;
 mod examine;
 mod give_up;
+mod lists;
 mod notices;
 mod reader;
 mod refusal;
@@ -47,6 +48,7 @@ const SCHEMA: Schema = Schema {
     migrations: &[
         include_str!("embedded/0001_runs.sql"),
         include_str!("embedded/0002_namespaces.sql"),
+        include_str!("embedded/0003_lists.sql"),
     ],
     application_id: 0x4553_4352,
 };
