@@ -284,7 +284,11 @@ impl Truth {
             }
         }
         let open = reader.open_input_requests(None, None, None, 100).unwrap();
-        let open: BTreeMap<_, _> = open.iter().map(|request| (request.id, request.run_id)).collect();
+        let open: BTreeMap<_, _> = open
+            .requests
+            .iter()
+            .map(|request| (request.id, request.run_id))
+            .collect();
         let live = reader.live(None, 100).unwrap();
         let live: Vec<u64> = live.iter().map(|run| run.number).collect();
         let is_same = open == self.open && live == self.live();

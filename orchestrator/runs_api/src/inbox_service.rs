@@ -13,7 +13,6 @@ use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs::REQUEST_KINDS;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::StoredInputRequest;
-use escapement_store::runs::limits::PAGE_BYTES_MAX;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use prost::Message;
@@ -75,23 +74,15 @@ impl Inbox {
                 kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
                     && run_id.is_none_or(|run_id| request.run_id == run_id)
             };
-            let (mut wanted, mut last_seen, mut n_seen, mut n_bytes) = (Vec::new(), after, 0, 0);
-            while wanted.len() <= page_size && n_seen < SEEN_MAX && n_bytes < PAGE_BYTES_MAX {
-                let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
-                let found = reader.open_input_requests(owner, namespaces, last_seen, SEEN_MAX - n_seen)?;
-                let Some(last) = found.last() else {
-                    return Ok((wanted, None));
-                };
-                last_seen = Some(last.number);
-                n_seen += found.len();
-                n_bytes += found.iter().map(|request| request.record.len()).sum::<usize>();
-                wanted.extend(found.into_iter().filter(is_wanted));
-            }
+            let found =
+                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, SEEN_MAX)?;
+            let mut next = found.next;
+            let mut wanted: Vec<_> = found.requests.into_iter().filter(is_wanted).collect();
             if wanted.len() > page_size {
                 wanted.truncate(page_size);
-                last_seen = wanted.last().map(|request| request.number);
+                next = wanted.last().map(|request| request.number);
             }
-            Ok((wanted, last_seen))
+            Ok((wanted, next))
         };
         let (wanted, mut next) = self.runs.readers().read(read).await?;
         let (mut input_requests, mut room, mut last) = (Vec::new(), Room::default(), None);

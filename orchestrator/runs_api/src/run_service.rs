@@ -22,6 +22,7 @@ mod verbs;
 mod watch;
 
 pub(crate) use ids::new_run_id;
+pub(crate) use list::with_states;
 
 use about::AboutRun;
 

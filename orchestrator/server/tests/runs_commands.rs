@@ -371,7 +371,7 @@ fn state_of(directory: &str, n: u8) -> (u8, usize) {
     let reader = store.reader().unwrap();
     let summary = reader.summary(id(n)).unwrap().unwrap();
     let open = reader.open_input_requests(None, None, None, 10).unwrap();
-    (summary.progress.state, open.len())
+    (summary.progress.state, open.requests.len())
 }
 
 #[test]

@@ -43,8 +43,8 @@ pub use self::memory::{MemoryRuns, MemoryRunsDisk};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
-    EndedPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
-    StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter,
+    RunKey, RunOrder, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 pub use self::write::{
     BatchOutcome, ClientRequest, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict,
@@ -111,8 +111,8 @@ pub trait RunStore: Send {
 ///
 /// Everything is checked whenever it is read. A damaged run is reported as [`StoreFault::CorruptRun`] and hurts only
 /// itself. A page ends in front of damage, and the error comes if it would be the first of its page; a caller that
-/// wants to go on continues behind its number. A page may also end early because its records are large; an empty page
-/// is always the last one.
+/// wants to go on continues behind its number. A page may also end early because its records are large, or because many rows
+/// were looked at for it: what it has says whether there may be more. Without such a word an empty page is the last one.
 pub trait RunReader: Send {
     /// Index columns, snapshot, and the entries behind it up to `bytes_max`; at least one, if there is one.
     ///
@@ -139,17 +139,12 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] as the trait says; otherwise as the implementation fails.
     fn live(&self, after: Option<u64>, limit: usize) -> Result<Vec<RunSummary>, StoreFault>;
 
-    /// Index columns of what the filter lets through, in the order of [`RunKey`], highest first, at most `limit`.
-    /// `before` is the key of the last run of the page before. Leaves out what is damaged.
+    /// Index columns of what the filter lets through, in its order, at most `limit`. `behind` is [`RunPage::next`] of the page
+    /// before. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
-    fn list(
-        &self,
-        filter: &RunFilter,
-        before: Option<RunKey>,
-        limit: usize,
-    ) -> Result<Vec<RunSummary>, StoreFault>;
+    fn list(&self, filter: &RunFilter, behind: Option<RunKey>, limit: usize) -> Result<RunPage, StoreFault>;
 
     /// What ended behind that place, in the order of ending, at most `limit`, of one moment.
     ///
@@ -233,8 +228,8 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
 
-    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is the
-    /// number of one, exclusive: the last number of the page before. Leaves out what is damaged.
+    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is
+    /// [`InputRequestPage::next`] of the page before, or any other number, exclusive. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
@@ -244,7 +239,7 @@ pub trait RunReader: Send {
         namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<StoredInputRequest>, StoreFault>;
+    ) -> Result<InputRequestPage, StoreFault>;
 
     /// Notices of a stream behind that number, in the order of their numbers, at most `limit`. Leaves out what is damaged.
     ///

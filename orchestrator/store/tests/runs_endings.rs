@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod earlier_runs;
 mod scratch;
 
 use escapement_store::runs::conformance::RunSample;
@@ -61,11 +62,7 @@ fn what_ended_before_places_were_kept_has_none_and_what_ends_behind_begins_with_
         end_at_once(&mut store, 2);
         commit(&mut store, living.create());
     }
-    tamper(
-        &directory,
-        "DROP INDEX run_by_ending; ALTER TABLE run DROP COLUMN ending; ALTER TABLE tally DROP COLUMN endings_last; \
-         ALTER TABLE tally DROP COLUMN endings_removed; PRAGMA user_version = 2",
-    );
+    earlier_runs::take_back(directory.path(), 2);
     let mut store = open(directory.path());
     assert_eq!(places(&store), []);
     commit(&mut store, living.end(2));

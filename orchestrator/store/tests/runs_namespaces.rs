@@ -1,6 +1,7 @@
 //! What belongs to which namespace in the embedded store of runs: kept, migrated, and covered by checksums.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod earlier_runs;
 mod scratch;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use escapement_store::runs::{
 };
 use rusqlite::Connection;
 
+use crate::earlier_runs::{STEPS, schema, take_back};
 use crate::scratch::Scratch;
 
 fn open(directory: &Path) -> EmbeddedRuns {
@@ -61,54 +63,59 @@ fn findings(directory: &Path) -> Vec<RunFinding> {
 }
 
 #[test]
-fn what_was_kept_before_namespaces_is_in_the_default_one() {
-    let directory = Scratch::new();
-    let samples = [2, 4, 5, 7].map(RunSample::new);
-    {
-        let mut store = open(directory.path());
-        for sample in &samples {
-            assert_eq!(sample.created.namespace, Namespace::default());
-            let mut write = sample.create();
-            write.opened = vec![sample.input_request(1)];
-            commit(&mut store, [write]);
+fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
+    let newest = Scratch::new();
+    drop(open(newest.path()));
+    let newest = schema(&Connection::open(newest.path().join("runs.db")).unwrap());
+    for version in 1..=STEPS.len() {
+        let directory = Scratch::new();
+        let samples = [2, 4, 5, 7].map(RunSample::new);
+        {
+            let mut store = open(directory.path());
+            for sample in &samples {
+                assert_eq!(sample.created.namespace, Namespace::default());
+                let mut write = sample.create();
+                write.opened = vec![sample.input_request(1)];
+                commit(&mut store, [write]);
+            }
+            assert_eq!(
+                store.define(&plan()).unwrap(),
+                DefinitionOutcome::Done { version: 1 }
+            );
         }
-        assert_eq!(
-            store.define(&plan()).unwrap(),
-            DefinitionOutcome::Done { version: 1 }
-        );
-    }
-    Connection::open(directory.path().join("runs.db"))
-        .unwrap()
-        .execute_batch(
-            "DROP INDEX run_by_namespace; DROP INDEX input_request_by_namespace; DROP INDEX definition_by_namespace; \
-             ALTER TABLE run DROP COLUMN namespace; ALTER TABLE input_request DROP COLUMN namespace; \
-             ALTER TABLE definition DROP COLUMN namespace; \
-             DROP INDEX run_by_ending; ALTER TABLE run DROP COLUMN ending; \
-             ALTER TABLE tally DROP COLUMN endings_last; ALTER TABLE tally DROP COLUMN endings_removed; \
-             PRAGMA user_version = 1",
-        )
-        .unwrap();
+        take_back(directory.path(), version);
 
-    let mut store = open(directory.path());
-    let mut billing = RunSample::new(1).create();
-    billing.opened = vec![RunSample::new(1).input_request(1)];
-    commit(&mut store, [billing]);
-    assert_eq!(findings(directory.path()), []);
-    let reader = store.reader().unwrap();
-    let listed = |name: &str| {
-        let namespaces = Some(vec![Namespace::parse(name).unwrap()]);
-        let filter = RunFilter {
-            namespaces: namespaces.clone(),
-            ..RunFilter::default()
+        let mut store = open(directory.path());
+        let now = schema(&Connection::open(directory.path().join("runs.db")).unwrap());
+        assert_eq!(now, newest, "version {version}");
+        let mut billing = RunSample::new(1).create();
+        billing.opened = vec![RunSample::new(1).input_request(1)];
+        commit(&mut store, [billing]);
+        assert_eq!(findings(directory.path()), [], "version {version}");
+        let reader = store.reader().unwrap();
+        let listed = |name: &str, owner: Option<&str>| {
+            let namespaces = Some(vec![Namespace::parse(name).unwrap()]);
+            let filter = RunFilter {
+                namespaces: namespaces.clone(),
+                owner: owner.map(str::to_owned),
+                ..RunFilter::default()
+            };
+            let open = reader.open_input_requests(owner, namespaces.as_deref(), None, 100);
+            let kind = DefinitionKind::SavedPlan;
+            let plans = reader.definitions(kind, owner, namespaces.as_deref(), None, 100);
+            let runs = reader.list(&filter, None, 100).unwrap().runs.len();
+            (
+                runs,
+                open.unwrap().requests.len(),
+                plans.unwrap().definitions.len(),
+            )
         };
-        let open = reader.open_input_requests(None, namespaces.as_deref(), None, 100);
-        let plans = reader.definitions(DefinitionKind::SavedPlan, None, namespaces.as_deref(), None, 100);
-        let runs = reader.list(&filter, None, 100).unwrap();
-        (runs.len(), open.unwrap().len(), plans.unwrap().definitions.len())
-    };
-    assert_eq!(listed("default"), (4, 4, 1));
-    assert_eq!(listed("billing"), (1, 1, 0));
-    assert_eq!(listed("agents"), (0, 0, 0));
+        assert_eq!(listed("default", None), (4, 4, 1), "version {version}");
+        assert_eq!(listed("billing", None), (1, 1, 0), "version {version}");
+        assert_eq!(listed("agents", None), (0, 0, 0), "version {version}");
+        assert_eq!(listed("default", Some("owner 1")), (2, 2, 0), "version {version}");
+        assert_eq!(listed("default", Some("owner")), (0, 0, 1), "version {version}");
+    }
 }
 
 #[test]

@@ -276,7 +276,7 @@ impl World {
         let Some(process) = &self.process else { return };
         let open = process.reader.open_input_requests(None, None, None, 100);
         let open = open.expect("the store reads");
-        for stored in open {
+        for stored in open.requests {
             if self.is_stormy && self.dice.percent(40) {
                 continue;
             }

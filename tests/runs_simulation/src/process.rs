@@ -157,7 +157,7 @@ impl Process {
     pub(crate) fn show(&self, judge: &mut Judge) {
         // A run may have ended in the commit that made it.
         let summaries = self.reader.list(&RunFilter::default(), None, usize::MAX);
-        for summary in summaries.expect("the store reads") {
+        for summary in summaries.expect("the store reads").runs {
             let run_id = summary.run_id;
             let n_seen = judge.n_entries(run_id.as_bytes());
             if summary.next_seq <= n_seen + 1 {

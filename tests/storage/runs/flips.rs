@@ -113,9 +113,9 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
         return Err("an examination finds nothing".to_owned());
     }
     let listed = reader.list(&RunFilter::default(), None, 100);
-    let listed = listed.map(|listed| listed.len());
+    let listed = listed.map(|listed| listed.runs.len());
     let open = reader.open_input_requests(None, None, None, 100);
-    let open = open.map(|open| open.len());
+    let open = open.map(|open| open.requests.len());
     let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, None, 100);
     let plans = plans.map(|plans| plans.definitions.len());
     for (what, found, expected) in [

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use escapement_model::Namespace;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
+use escapement_store::runs::limits::ROWS_LOOKED_AT_MAX;
 use escapement_store::runs::{DefinitionKey, DefinitionKind, RunReader};
 
 use crate::plan_service::view::status;
@@ -18,8 +19,8 @@ pub(super) struct Plans {
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
-/// How far the saved plans of these goals are. Reads every saved plan of these namespaces, or of all, and the runs of those that
-/// serve them.
+/// How far the saved plans of these goals are. Reads the saved plans of these namespaces, or of all, that a list shows first, and
+/// the runs of those that serve them.
 pub(super) fn progress(
     reader: &dyn RunReader,
     namespaces: Option<&[Namespace]>,
@@ -29,7 +30,7 @@ pub(super) fn progress(
     if goals.is_empty() {
         return Ok(progress);
     }
-    let mut before: Option<DefinitionKey> = None;
+    let (mut before, mut n_looked_at): (Option<DefinitionKey>, usize) = (None, 0);
     loop {
         let page = reader.definitions(DefinitionKind::SavedPlan, None, namespaces, before, PAGE)?;
         for plan in &page.definitions {
@@ -45,8 +46,9 @@ pub(super) fn progress(
             plans.all += 1;
             plans.completed += u32::from(status(newest.as_ref()) == "completed");
         }
+        n_looked_at += page.definitions.len();
         before = page.next();
-        if before.is_none() {
+        if before.is_none() || n_looked_at >= ROWS_LOOKED_AT_MAX {
             return Ok(progress);
         }
     }

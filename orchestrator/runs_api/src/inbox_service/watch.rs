@@ -5,7 +5,7 @@ use escapement_run::journal::{RequestKind, RequestState};
 use escapement_runs::{INBOX_STREAM, InboxChange};
 use escapement_runs_shell::RunsHandle;
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunReader, StoredInputRequest, StoredNotice};
+use escapement_store::runs::{InputRequestPage, RunReader, StoredInputRequest, StoredNotice};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_inbox_response::{Change, Told};
 use prost::Message;
@@ -70,15 +70,18 @@ impl Watched for WatchedInbox {
     type Answer = Answer;
 
     async fn heartbeat(&mut self) -> Result<Answer, End> {
-        let mut open = 0;
-        let mut after = None;
-        while open < OPEN_COUNTED_MAX {
+        let (mut open, mut after) = (0, Some(0));
+        for _ in 0..PAGES_COUNTED_MAX {
             let page = self.open_behind(after).await?;
-            let Some(last) = page.last() else {
+            open += page
+                .requests
+                .iter()
+                .filter(|request| self.wanted.has(request))
+                .count();
+            after = page.next;
+            if open >= OPEN_COUNTED_MAX || after.is_none() {
                 break;
-            };
-            after = Some(last.number);
-            open += page.iter().filter(|request| self.wanted.has(request)).count();
+            }
         }
         let open = i64::try_from(open.min(OPEN_COUNTED_MAX)).unwrap_or(i64::MAX);
         Ok(self.answer(Told::Heartbeat(v1::InboxHeartbeat { open }), Change::Unspecified))
@@ -122,8 +125,9 @@ impl WatchedInbox {
         let mut after = 0;
         while after < last {
             let page = self.open_behind(Some(after)).await?;
-            after = page.last().map_or(last, |request| request.number);
+            after = page.next.unwrap_or(last);
             let told = page
+                .requests
                 .into_iter()
                 .filter(|request| request.number <= last && self.wanted.has(request));
             for request in told {
@@ -143,7 +147,7 @@ impl WatchedInbox {
         Ok(())
     }
 
-    async fn open_behind(&self, after: Option<u64>) -> Result<Vec<StoredInputRequest>, End> {
+    async fn open_behind(&self, after: Option<u64>) -> Result<InputRequestPage, End> {
         let Wanted {
             owner, namespaces, ..
         } = self.wanted.clone();
@@ -251,3 +255,5 @@ fn cursor_gone() -> Rejection {
 const PAGE: usize = 500;
 /// Open requests that a heartbeat counts.
 const OPEN_COUNTED_MAX: usize = 1000;
+/// Pages in which it looks for them: 10,000 requests.
+const PAGES_COUNTED_MAX: usize = 20;

@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::export::not_ended;
+use super::list::with_states;
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
@@ -63,11 +64,8 @@ impl Runs {
         });
         let (live, queued, under_way) = counts.await?;
         let read = self.runs.readers().read(|reader| {
-            let running = RunFilter {
-                state: Some(state_byte(ShownState::Running)),
-                ..RunFilter::default()
-            };
-            Ok((reader.list(&running, None, RUNNING_MAX)?, reader.counts()?))
+            let running = with_states(&RunFilter::default(), &[ShownState::Running]);
+            Ok((reader.list(&running, None, RUNNING_MAX)?.runs, reader.counts()?))
         });
         let (running, counts) = read.await?;
         let n = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -116,11 +114,7 @@ fn status_within(
     };
     let most = usize::try_from(COUNTED_MAX).unwrap_or(usize::MAX);
     for state in STATES {
-        let of_state = RunFilter {
-            state: Some(state_byte(state)),
-            ..within.clone()
-        };
-        let found = reader.list(&of_state, None, most)?;
+        let found = reader.list(&with_states(within, &[state]), None, most)?.runs;
         let n = i64::try_from(found.len()).unwrap_or(i64::MAX);
         match state {
             ShownState::Completed | ShownState::Failed | ShownState::Timeout | ShownState::Cancelled => {
@@ -146,38 +140,35 @@ fn count(reader: &dyn RunReader, filter: &RunFilter) -> Result<v1::GetRunStatsRe
     let mut stats = v1::GetRunStatsResponse::default();
     let (mut duration_ms, mut n_completed) = (0_i64, 0_i64);
     let (mut n_steps, mut n_looked_at) = (0_u64, 0_u64);
-    let mut before = None;
-    while stats.total < COUNTED_MAX {
-        let page = reader.list(filter, before, PAGE)?;
-        let Some(last) = page.last() else {
-            break;
+    let most = usize::try_from(COUNTED_MAX).unwrap_or(usize::MAX);
+    let page = reader.list(filter, None, most)?;
+    for run in &page.runs {
+        let Some(shown) = STATES
+            .into_iter()
+            .find(|state| state_byte(*state) == run.progress.state)
+        else {
+            continue;
         };
-        before = Some(last.key());
-        for run in &page {
-            let Some(shown) = STATES
-                .into_iter()
-                .find(|state| state_byte(*state) == run.progress.state)
-            else {
-                continue;
-            };
-            let state = state_of(shown);
-            stats.total += 1;
-            *stats.by_state.entry(state.as_str_name().to_owned()).or_default() += 1;
-            *stats.by_status.entry(status_word(state).to_owned()).or_default() += 1;
-            if let (ShownState::Completed, Some(ended_at)) = (shown, run.progress.ended_at) {
-                n_completed += 1;
-                duration_ms = duration_ms.saturating_add(ended_at.saturating_sub(run.created.created_at));
-            }
-            if shown == ShownState::Completed
-                && n_looked_at < STEPS_LOOKED_AT
-                && let Some(steps) = steps_of(reader, run)?
-            {
-                n_looked_at += 1;
-                n_steps += u64::from(steps);
-            }
+        let state = state_of(shown);
+        stats.total += 1;
+        *stats.by_state.entry(state.as_str_name().to_owned()).or_default() += 1;
+        *stats.by_status.entry(status_word(state).to_owned()).or_default() += 1;
+        if let (ShownState::Completed, Some(ended_at)) = (shown, run.progress.ended_at) {
+            n_completed += 1;
+            duration_ms = duration_ms.saturating_add(ended_at.saturating_sub(run.created.created_at));
+        }
+        if shown == ShownState::Completed
+            && n_looked_at < STEPS_LOOKED_AT
+            && let Some(steps) = steps_of(reader, run)?
+        {
+            n_looked_at += 1;
+            n_steps += u64::from(steps);
         }
     }
-    stats.incomplete = stats.total >= COUNTED_MAX && !reader.list(filter, before, 1)?.is_empty();
+    if page.next.is_some() {
+        let more = reader.list(filter, page.next, 1)?;
+        stats.incomplete = !more.runs.is_empty() || more.next.is_some();
+    }
     let usize_of = |n: i64| usize::try_from(n).unwrap_or(0);
     stats.completion_rate = percent(usize_of(n_completed), usize_of(stats.total), 0.0);
     if n_completed > 0 {
@@ -210,6 +201,5 @@ const PLAN_CREATED: u64 = 2;
 const COUNTED_MAX: i64 = 10_000;
 /// Runs whose steps are looked at.
 const STEPS_LOOKED_AT: u64 = 200;
-const PAGE: usize = 1_000;
 /// Ids of running runs in a status.
 const RUNNING_MAX: usize = 1_000;

@@ -1,4 +1,4 @@
-//! `ListRuns`: pages out of the index of the store, merged over the states that are asked for.
+//! `ListRuns`: pages out of the index of the store.
 
 use super::Runs;
 use crate::caller::Caller;
@@ -11,11 +11,10 @@ use escapement_model::{PlanId, RunId};
 use escapement_run::ShownState;
 use escapement_runs_host::state_byte;
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunFilter, RunKey, RunReader, RunSummary};
+use escapement_store::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run::State;
 use prost::Message;
-use std::cmp::Reverse;
 
 impl Runs {
     pub(super) async fn list_runs(
@@ -30,26 +29,25 @@ impl Runs {
         fields.conclude()?;
         filter.owner = caller.listed_user(&request.user_id)?;
         filter.namespaces = caller.listed(&request.namespace)?;
+        if states.is_empty() {
+            return Ok(v1::ListRunsResponse::default());
+        }
         let filters = (&states, &filter);
-        let before = paging::place(&request.page_token, &filters)?.map(key_of);
-        let is_queue = states == [ShownState::Queued];
-        let (of_states, of_filter) = (states.clone(), filter.clone());
+        let behind = paging::place(&request.page_token, &filters)?.map(key_of);
+        let wanted = with_states(&filter, &states);
         let read = self.runs.readers().read(move |reader| {
-            let page = match is_queue {
-                true => queue_page(reader, &of_filter, before, page_size)?,
-                false => page(reader, &of_states, &of_filter, before, page_size)?,
-            };
+            let page = reader.list(&wanted, behind, page_size)?;
             let (mut runs, mut room) = (Vec::new(), Room::default());
-            for summary in &page {
+            let mut last = None;
+            for summary in &page.runs {
                 let (run, n_bytes) = shown(reader, summary)?;
                 if !room.takes(n_bytes) {
-                    break;
+                    return Ok((runs, last));
                 }
                 runs.push(run);
+                last = Some(summary.key());
             }
-            let has_more = page.len() == page_size || runs.len() < page.len();
-            let last = runs.len().checked_sub(1).filter(|_| has_more);
-            Ok((runs, last.map(|last| page[last].key())))
+            Ok((runs, page.next))
         });
         let (runs, next) = read.await?;
         Ok(v1::ListRunsResponse {
@@ -115,67 +113,31 @@ fn filter(request: &v1::ListRunsRequest, fields: &mut Fields) -> RunFilter {
         false => fields.id::<RunId>("parent_run_id", &request.parent_run_id),
     };
     RunFilter {
-        namespaces: None,
-        state: None,
         owner,
         plan: plan.map(|plan| plan.to_string()),
         goal,
         trigger,
-        session: None,
         parent,
+        ..RunFilter::default()
     }
 }
 
-/// The first runs behind `before` in any of the states, as lists have them.
-fn page(
-    reader: &dyn RunReader,
-    states: &[ShownState],
-    filter: &RunFilter,
-    before: Option<RunKey>,
-    page_size: usize,
-) -> Result<Vec<RunSummary>, StoreFault> {
-    if states.len() == STATES.len() {
-        return reader.list(filter, before, page_size);
-    }
-    let mut merged = Vec::new();
-    for state in states {
-        let of_state = RunFilter {
-            state: Some(state_byte(*state)),
-            ..filter.clone()
-        };
-        merged.extend(reader.list(&of_state, before, page_size)?);
-    }
-    merged.sort_by_key(|summary| Reverse(summary.key()));
-    merged.truncate(page_size);
-    Ok(merged)
-}
-
-/// The same for those that wait for admission: the highest priority first, then the oldest.
-///
-/// The store lists the newest first, so all of them are read, up to a bound.
-fn queue_page(
-    reader: &dyn RunReader,
-    filter: &RunFilter,
-    behind: Option<RunKey>,
-    page_size: usize,
-) -> Result<Vec<RunSummary>, StoreFault> {
-    let of_state = RunFilter {
-        state: Some(state_byte(ShownState::Queued)),
+/// The same with the states. Those that wait for admission are shown as they come out: the highest priority first, then the
+/// oldest.
+pub(crate) fn with_states(filter: &RunFilter, states: &[ShownState]) -> RunFilter {
+    let is_any = states.len() == STATES.len();
+    RunFilter {
+        states: match is_any {
+            true => Vec::new(),
+            false => states.iter().map(|state| state_byte(*state)).collect(),
+        },
+        is_live: !states.iter().any(|state| is_end(*state)),
+        order: match states {
+            [ShownState::Queued] => RunOrder::OldestFirst,
+            _ => RunOrder::NewestFirst,
+        },
         ..filter.clone()
-    };
-    let order = |key: RunKey| (Reverse(key.priority), key.created_at, key.number);
-    let (mut found, mut before) = (Vec::new(), None);
-    while found.len() < QUEUE_MAX {
-        let page = reader.list(&of_state, before, QUEUE_PAGE)?;
-        let Some(last) = page.last() else {
-            break;
-        };
-        before = Some(last.key());
-        found.extend(page);
     }
-    found.sort_by_key(|summary| order(summary.key()));
-    let is_behind = |summary: &RunSummary| behind.is_none_or(|behind| order(summary.key()) > order(behind));
-    Ok(found.into_iter().filter(is_behind).take(page_size).collect())
 }
 
 /// A run out of its index columns, its first entry, and its last one if it has ended; and the bytes of these.
@@ -208,6 +170,3 @@ fn key_of([priority, created_at, number]: paging::Place) -> RunKey {
 
 const PAGE_RUNS: i32 = 20;
 const PAGE_RUNS_MAX: i32 = 200;
-/// Queued runs of which the first are listed.
-const QUEUE_MAX: usize = 10_000;
-const QUEUE_PAGE: usize = 1_000;

@@ -4,7 +4,7 @@ use escapement_model::opaque::StructBuilder;
 use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
 use escapement_run::spec::{SEPARATOR, session_key};
-use escapement_runs_host::{RunsHost, state_byte, stored_session};
+use escapement_runs_host::{RunsHost, stored_session};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader};
 use escapement_triggers::Cause;
@@ -16,6 +16,7 @@ use super::firing::{Found, keep, now_ms, of_store};
 use super::probes::Probed;
 use super::record::{Kept, kept};
 use crate::errors::Rejection;
+use crate::run_service::with_states;
 
 impl Triggers {
     // TRIG-4.1, TRIG-4.2
@@ -122,14 +123,16 @@ pub(super) fn bindings(input: &[u8]) -> Opaque {
 /// The runs of a user of the namespace by their state.
 fn counts(reader: &dyn RunReader, namespace: &Namespace, user_id: &str) -> Result<Opaque, StoreFault> {
     let mut runs = StructBuilder::new();
+    let of_user = RunFilter {
+        owner: Some(user_id.to_owned()),
+        namespaces: Some(vec![namespace.clone()]),
+        ..RunFilter::default()
+    };
     for (word, state) in STATES {
-        let filter = RunFilter {
-            owner: Some(user_id.to_owned()),
-            namespaces: Some(vec![namespace.clone()]),
-            state: Some(state_byte(state)),
-            ..RunFilter::default()
-        };
-        let n = u32::try_from(reader.list(&filter, None, COUNT_MAX)?.len()).unwrap_or(u32::MAX);
+        let found = reader
+            .list(&with_states(&of_user, &[state]), None, COUNT_MAX)?
+            .runs;
+        let n = u32::try_from(found.len()).unwrap_or(u32::MAX);
         runs = runs.number(word, f64::from(n));
     }
     Ok(runs.build())

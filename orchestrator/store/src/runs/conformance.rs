@@ -3,6 +3,7 @@
 //! A test hands over a way to make fresh stores; each story begins with one of its own.
 
 mod batches;
+mod bounds;
 mod definitions;
 mod endings;
 mod journals;
@@ -100,6 +101,14 @@ pub const STORIES: &[(&str, Story)] = &[
         lists::every_filter_shows_exactly_what_it_says,
     ),
     ("live runs page oldest first", lists::live_runs_page_oldest_first),
+    (
+        "a page looks at a bounded number of rows",
+        bounds::a_page_looks_at_a_bounded_number_of_rows,
+    ),
+    (
+        "a queue is listed from its front",
+        lists::a_queue_is_listed_from_its_front,
+    ),
     (
         "a definition changes version by version",
         definitions::a_definition_changes_version_by_version,

@@ -91,22 +91,31 @@ pub struct DefinitionKey {
     pub number: u64,
 }
 
-/// A page of a list: as many definitions as were asked for and have at most
-/// [`PAGE_BYTES_MAX`](super::limits::PAGE_BYTES_MAX), and one at least if there is one.
+/// A page of a list: at most as many definitions as were asked for, and these have at most
+/// [`PAGE_BYTES_MAX`](super::limits::PAGE_BYTES_MAX) unless it is one alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionPage {
     /// In the order of the list.
     pub definitions: Vec<Definition>,
-    /// True if there may be more behind the last of them.
+    /// True if there may be more; also behind a page that is short or has none, since a page looks at
+    /// [`ROWS_LOOKED_AT_MAX`](super::limits::ROWS_LOOKED_AT_MAX) rows at most.
     pub has_more: bool,
+    /// As far as was looked, if that is further than the last of them.
+    reached: Option<DefinitionKey>,
     n_bytes: usize,
 }
 
 impl DefinitionPage {
-    /// The place of the last one, if there may be more behind it.
+    /// The place behind which the next page goes on, if there may be more.
     pub fn next(&self) -> Option<DefinitionKey> {
-        let last = self.definitions.last().filter(|_| self.has_more);
-        last.map(Definition::key)
+        let last = || self.definitions.last().map(Definition::key);
+        self.reached.or_else(last).filter(|_| self.has_more)
+    }
+
+    /// All that was looked at is on it; `reached` says how far that was, if there may be more.
+    pub(super) fn ends_at(&mut self, reached: Option<DefinitionKey>) {
+        self.has_more = reached.is_some();
+        self.reached = reached;
     }
 
     /// Adds the next one if there is room; true if there may be room for one more.

@@ -10,6 +10,7 @@ mod definitions;
 mod endings;
 mod examine;
 mod give_up;
+mod lists;
 mod notices;
 mod reader;
 mod refusal;
@@ -49,6 +50,7 @@ const SCHEMA: Schema = Schema {
         include_str!("embedded/0001_runs.sql"),
         include_str!("embedded/0002_namespaces.sql"),
         include_str!("embedded/0003_endings.sql"),
+        include_str!("embedded/0004_lists.sql"),
     ],
     application_id: 0x4553_4352,
 };

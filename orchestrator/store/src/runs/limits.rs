@@ -12,6 +12,8 @@ pub const INPUT_REQUEST_BYTES_MAX: usize = 64 << 10;
 pub const DEFINITION_BYTES_MAX: usize = 2 << 20;
 /// Bytes of what a page of definitions, or of input requests, has, about.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
+/// Rows that are looked at for one page of a list, about: beyond them a page ends, however few it has.
+pub const ROWS_LOOKED_AT_MAX: usize = 10_000;
 /// Bytes of the record of a notice.
 pub const NOTICE_BYTES_MAX: usize = 128 << 10;
 /// Notices of the stream of a user or a session that are kept, about.

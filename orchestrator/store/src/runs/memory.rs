@@ -13,8 +13,8 @@ use super::definitions::{
 use super::notices::StoredNotice;
 use super::removal::{RunRemoval, RunRemoved, RunsRemoved};
 use super::stored::{
-    EndedPage, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
-    StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunPage,
+    RunSummary, StoredInputRequest, StoredRun,
 };
 use super::write::{BatchOutcome, RunBatch};
 use super::{RunReader, RunStore};
@@ -116,13 +116,8 @@ impl RunReader for MemoryRuns {
         self.read(|contents| contents.live(after, limit))
     }
 
-    fn list(
-        &self,
-        filter: &RunFilter,
-        before: Option<RunKey>,
-        limit: usize,
-    ) -> Result<Vec<RunSummary>, StoreFault> {
-        self.read(|contents| contents.list(filter, before, limit))
+    fn list(&self, filter: &RunFilter, behind: Option<RunKey>, limit: usize) -> Result<RunPage, StoreFault> {
+        self.read(|contents| contents.list(filter, behind, limit))
     }
 
     fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {
@@ -187,7 +182,7 @@ impl RunReader for MemoryRuns {
         namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<StoredInputRequest>, StoreFault> {
+    ) -> Result<InputRequestPage, StoreFault> {
         self.read(|contents| contents.open_input_requests(owner, namespaces, after, limit))
     }
 

@@ -1,5 +1,7 @@
 //! What a reader of runs gives back. Holds no connection.
 
+use core::cmp::Ordering;
+
 use bytes::Bytes;
 use escapement_model::chain::Link;
 use escapement_model::{InputRequestId, Namespace, RunId};
@@ -128,8 +130,10 @@ pub struct EndedPage {
 pub struct RunFilter {
     /// In one of these namespaces; an empty list lets nothing through.
     pub namespaces: Option<Vec<Namespace>>,
-    /// In exactly this state.
-    pub state: Option<u8>,
+    /// In one of these states; none stands for any.
+    pub states: Vec<u8>,
+    /// Has not ended. What an owner has in such states is found at once if these are given, too.
+    pub is_live: bool,
     /// Who asked, exactly.
     pub owner: Option<String>,
     /// The saved plan, exactly.
@@ -142,6 +146,60 @@ pub struct RunFilter {
     pub session: Option<String>,
     /// The run that asked.
     pub parent: Option<RunId>,
+    /// Which come first.
+    pub order: RunOrder,
+}
+
+/// Which runs a list shows first; those of a higher priority come before all others in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOrder {
+    /// Later created first, then the higher number, as [`RunKey`] has them.
+    #[default]
+    NewestFirst,
+    /// Earlier created first, then the lower number: the order of a queue.
+    OldestFirst,
+}
+
+impl RunOrder {
+    /// Less if a list shows `one` before `other`.
+    pub fn compare(self, one: RunKey, other: RunKey) -> Ordering {
+        match self {
+            Self::NewestFirst => other.cmp(&one),
+            Self::OldestFirst => {
+                let age = |key: RunKey| (key.created_at, key.number);
+                let by_priority = other.priority.cmp(&one.priority);
+                by_priority.then(age(one).cmp(&age(other)))
+            }
+        }
+    }
+
+    /// The one of two that a list shows first.
+    pub(super) fn first(self, one: RunKey, other: RunKey) -> RunKey {
+        match self.compare(one, other) {
+            Ordering::Less | Ordering::Equal => one,
+            Ordering::Greater => other,
+        }
+    }
+}
+
+/// A page of a list of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunPage {
+    /// In the order of the list.
+    pub runs: Vec<RunSummary>,
+    /// Where the next page goes on, if there may be more; also behind a page that is short or has none, since a page looks at
+    /// [`ROWS_LOOKED_AT_MAX`](super::limits::ROWS_LOOKED_AT_MAX) rows at most.
+    pub next: Option<RunKey>,
+}
+
+/// A page of open input requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputRequestPage {
+    /// The oldest first.
+    pub requests: Vec<StoredInputRequest>,
+    /// The number behind which the next page goes on, if there may be more; also behind a page that is short or has none, since a
+    /// page looks at [`ROWS_LOOKED_AT_MAX`](super::limits::ROWS_LOOKED_AT_MAX) rows at most.
+    pub next: Option<u64>,
 }
 
 /// What is left of a run that was removed.

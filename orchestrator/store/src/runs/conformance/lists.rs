@@ -3,19 +3,19 @@
 use escapement_model::Namespace;
 
 use super::{Make, RunSample, commit, reader};
-use crate::runs::{RunFilter, RunKey, RunReader, RunSummary};
+use crate::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary};
 
 /// All pages of a list, of so many runs each.
 fn all(reader: &dyn RunReader, filter: &RunFilter, limit: usize) -> Vec<RunSummary> {
-    let mut found: Vec<RunSummary> = Vec::new();
+    let (mut found, mut behind) = (Vec::new(), None);
     loop {
-        let before = found.last().map(RunSummary::key);
-        let page = reader.list(filter, before, limit).expect("reads");
-        assert!(page.len() <= limit);
-        if page.is_empty() {
+        let page = reader.list(filter, behind, limit).expect("reads");
+        assert!(page.runs.len() <= limit);
+        found.extend(page.runs);
+        behind = page.next;
+        if behind.is_none() {
             return found;
         }
-        found.extend(page);
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
     let parent = runs.iter().find_map(|run| run.created.parent);
     let filters = [
         RunFilter {
-            state: Some(9),
+            states: vec![9],
             ..RunFilter::default()
         },
         RunFilter {
@@ -85,9 +85,37 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
             ..RunFilter::default()
         },
         RunFilter {
-            state: Some(9),
+            states: vec![9],
             owner: text("owner 1"),
             plan: text("plan 2"),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            states: vec![9, 2, 3],
+            owner: text("owner 1"),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            states: vec![1, 2, 3],
+            owner: text("owner 2"),
+            is_live: true,
+            ..RunFilter::default()
+        },
+        RunFilter {
+            states: vec![9, 2],
+            namespaces: named(&["agents", "billing", "default"]),
+            ..RunFilter::default()
+        },
+        RunFilter {
+            owner: text("owner 2"),
+            namespaces: named(&["billing", "default"]),
+            is_live: true,
+            ..RunFilter::default()
+        },
+        RunFilter {
+            states: vec![9],
+            plan: text("plan 2"),
+            goal: text("goal 2"),
             ..RunFilter::default()
         },
         RunFilter {
@@ -100,7 +128,7 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
         },
         RunFilter {
             namespaces: named(&["agents", "default"]),
-            state: Some(9),
+            states: vec![9],
             ..RunFilter::default()
         },
         RunFilter {
@@ -124,7 +152,8 @@ fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
     let created = &run.created;
     let namespaces = filter.namespaces.as_ref();
     namespaces.is_none_or(|these| these.contains(&created.namespace))
-        && filter.state.is_none_or(|state| run.progress.state == state)
+        && (filter.states.is_empty() || filter.states.contains(&run.progress.state))
+        && (!filter.is_live || run.progress.ended_at.is_none())
         && (filter.owner.is_none() || created.owner == filter.owner)
         && (filter.plan.is_none() || created.plan == filter.plan)
         && (filter.goal.is_none() || created.goal == filter.goal)
@@ -135,6 +164,28 @@ fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
 
 fn named(names: &[&str]) -> Option<Vec<Namespace>> {
     Some(names.iter().filter_map(|name| Namespace::parse(name)).collect())
+}
+
+pub(super) fn a_queue_is_listed_from_its_front(make: Make<'_>) {
+    let (reader, mut expected) = filled(make);
+    expected.retain(|run| run.progress.state == 1);
+    expected.sort_by_key(|run| {
+        let RunKey {
+            priority,
+            created_at,
+            number,
+        } = run.key();
+        (std::cmp::Reverse(priority), created_at, number)
+    });
+    assert!(expected.len() > 10);
+    let queue = RunFilter {
+        states: vec![1],
+        order: RunOrder::OldestFirst,
+        ..RunFilter::default()
+    };
+    for limit in [1, 3, 100] {
+        assert_eq!(all(&*reader, &queue, limit), expected, "{limit}");
+    }
 }
 
 pub(super) fn live_runs_page_oldest_first(make: Make<'_>) {

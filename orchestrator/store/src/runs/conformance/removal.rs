@@ -162,7 +162,7 @@ pub(super) fn what_others_refer_to_stays(make: Make<'_>) {
         None
     );
     let open = reader.open_input_requests(None, None, None, 10).expect("reads");
-    assert_eq!(open.len(), 1);
+    assert_eq!(open.requests.len(), 1);
 }
 
 pub(super) fn a_step_is_bounded(make: Make<'_>) {
@@ -231,7 +231,7 @@ pub(super) fn a_run_is_discarded_whether_it_has_ended_or_not(make: Make<'_>) {
     let found = reader.content(&shared.digest()).expect("reads");
     assert_eq!(found.as_ref(), Some(shared.bytes()));
     let open = reader.open_input_requests(None, None, None, 10).expect("reads");
-    assert_eq!(open, []);
+    assert_eq!(open.requests, []);
     drop(reader);
     let conflict = refused(&mut *subject, [live.create()]);
     assert_eq!(conflict, RunConflict::RunIdUsed, "its id stays used");

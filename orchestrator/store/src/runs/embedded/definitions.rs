@@ -1,11 +1,12 @@
 //! Saved plans, action profiles and what else has a name: rows of `definition`. Looks into none.
 
 use escapement_model::Namespace;
-use rusqlite::types::{FromSqlError, Value, ValueRef};
+use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
 
 use super::columns::namespace_at;
 use super::contents;
+use super::lists;
 use super::rows;
 use super::tally::Tally;
 use crate::StoreFault;
@@ -17,6 +18,7 @@ use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
     DefinitionPut, DefinitionWrite, ExpectedVersion,
 };
+use crate::runs::stored::{RunKey, RunOrder};
 
 /// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
 const COLUMNS: usize = 9;
@@ -261,32 +263,33 @@ pub(super) fn list(
     before: Option<DefinitionKey>,
     limit: usize,
 ) -> Result<DefinitionPage, StoreFault> {
-    let mut parameters = vec![Value::Integer((kind as u8).into())];
-    let mut sql = format!("SELECT {NAMES} FROM definition INDEXED BY ");
-    if let Some(owner) = owner {
-        parameters.push(Value::Text(owner.to_owned()));
-        sql.push_str("definition_by_owner WHERE kind = ?1 AND owner = ?2");
-    } else if namespaces::is_one(namespaces) {
-        sql.push_str("definition_by_namespace WHERE kind = ?1");
-    } else {
-        sql.push_str("definition_in_order WHERE kind = ?1");
+    let key = |key: RunKey| DefinitionKey {
+        priority: key.priority,
+        created_at: key.created_at,
+        number: key.number,
+    };
+    let before = before.map(|before| RunKey {
+        priority: before.priority,
+        created_at: before.created_at,
+        number: before.number,
+    });
+    let stretches = lists::of_definitions(kind as u8, owner, namespaces);
+    let (keys, next) = lists::keys(connection, &stretches, RunOrder::NewestFirst, before, limit)?;
+    let mut page = DefinitionPage::default();
+    for key in keys {
+        match at(connection, key.number) {
+            Ok(Some(definition)) if definition.kind == kind => {
+                if !page.push(definition, limit) {
+                    return Ok(page);
+                }
+            }
+            // A damaged index leads to it.
+            Ok(_) | Err(StoreFault::CorruptDefinition { .. }) => {}
+            Err(fault) => return Err(fault),
+        }
     }
-    if let Some(namespaces) = namespaces {
-        sql.push_str(&namespaces::condition("namespace", namespaces, &mut parameters));
-    }
-    if let Some(before) = before {
-        let n = parameters.len();
-        sql.push_str(&format!(
-            " AND (priority, created_at, number) < (?{}, ?{}, ?{})",
-            n + 1,
-            n + 2,
-            n + 3
-        ));
-        let number = column_number(before.number.min(i64::MAX.unsigned_abs()));
-        parameters.extend([before.priority.into(), before.created_at, number].map(Value::Integer));
-    }
-    sql.push_str(" ORDER BY priority DESC, created_at DESC, number DESC");
-    listed(connection, &sql, parameters, kind, limit)
+    page.ends_at(next.map(key));
+    Ok(page)
 }
 
 /// A list by names, without what is damaged.
@@ -302,18 +305,8 @@ pub(super) fn by_name(
     // `;` is what follows the `:` behind the kind.
     let behind = format!("{};", kind as u8);
     let names = [name_in_row(kind, after.unwrap_or_default()), behind];
-    listed(connection, &sql, names.map(Value::Text).into(), kind, limit)
-}
-
-fn listed(
-    connection: &Connection,
-    sql: &str,
-    parameters: Vec<Value>,
-    kind: DefinitionKind,
-    limit: usize,
-) -> Result<DefinitionPage, StoreFault> {
-    let mut select = connection.prepare_cached(sql).map_err(working)?;
-    let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+    let mut select = connection.prepare_cached(&sql).map_err(working)?;
+    let mut rows = select.query(names).map_err(working)?;
     let mut page = DefinitionPage::default();
     while let Some(row) = rows.next().map_err(working)? {
         match decode(row) {
@@ -345,18 +338,9 @@ pub(super) fn is_indexed(connection: &Connection, definition: &Definition) -> ru
         .prepare_cached("SELECT number FROM definition INDEXED BY definition_by_name WHERE name = ?1")?
         .query_row([name], |row| row.get(0))
         .optional()?;
-    let namespace = namespaces::column_of(&definition.namespace);
-    if namespace.is_some() {
-        let sql = "SELECT 1 FROM definition INDEXED BY definition_by_namespace WHERE kind = ?1 AND namespace = ?2 \
-                   AND number = ?3";
-        let key = params![definition.kind as u8, namespace, column_number(definition.number)];
-        if !connection.prepare_cached(sql)?.exists(key)? {
-            return Ok(false);
-        }
-    }
     let key = |column: &str, index: &str| {
         format!(
-            "SELECT 1 FROM definition INDEXED BY {index} WHERE kind = ?1 AND {column} \
+            "SELECT 1 FROM definition INDEXED BY {index} WHERE kind = ?1 AND {column} AND namespace IS ?6 \
              AND priority = ?3 AND created_at = ?4 AND number = ?5"
         )
     };
@@ -367,11 +351,19 @@ pub(super) fn is_indexed(connection: &Connection, definition: &Definition) -> ru
             definition.priority,
             definition.created_at,
             column_number(definition.number),
+            namespaces::column_of(&definition.namespace),
         ])
     };
-    Ok(by_name == Some(column_number(definition.number))
-        && is_in(&key("(true OR ?2 IS NULL)", "definition_in_order"))?
-        && (definition.owner.is_none() || is_in(&key("owner = ?2", "definition_by_owner"))?))
+    let mut is_whole = by_name == Some(column_number(definition.number));
+    for index in ["definition_in_order", "definition_by_namespace"] {
+        is_whole = is_whole && is_in(&key("(true OR ?2 IS NULL)", index))?;
+    }
+    if definition.owner.is_some() {
+        for index in ["definition_by_owner", "definition_by_namespace_and_owner"] {
+            is_whole = is_whole && is_in(&key("owner = ?2", index))?;
+        }
+    }
+    Ok(is_whole)
 }
 
 fn corrupt(number: u64) -> StoreFault {

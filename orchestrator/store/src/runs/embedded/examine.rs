@@ -2,6 +2,7 @@
 //! table, the numbers. Writes nothing, repairs nothing, and holds no read transaction longer than a page.
 
 mod definitions;
+mod indexes;
 mod notices;
 mod pages;
 

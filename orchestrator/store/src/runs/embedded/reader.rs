@@ -2,17 +2,14 @@
 
 use bytes::Bytes;
 use escapement_model::{InputRequestId, Namespace, RunId};
-use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params};
 
 use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
-use super::rows::{self, INPUT_REQUEST, decode_input_request};
+use super::rows;
 use super::tally::Tally;
-use super::{definitions, endings, notices, requests, tombstones};
+use super::{definitions, endings, lists, notices, requests, tombstones};
 use crate::StoreFault;
 use crate::database::connection::working;
-use crate::database::namespaces;
-use crate::database::values::column_number;
 use crate::runs::RunReader;
 use crate::runs::definitions::{
     Definition, DefinitionKey, DefinitionKind, DefinitionPage, Scope, StoredRevision,
@@ -20,8 +17,8 @@ use crate::runs::definitions::{
 use crate::runs::limits::PAGE_BYTES_MAX;
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
-    EndedPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary,
-    StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter,
+    RunKey, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 
 /// A reader of the embedded store of runs.
@@ -104,7 +101,7 @@ impl RunReader for EmbeddedRunReader {
              ORDER BY number LIMIT ?2"
         );
         let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
-        let bounds = params![after.map_or(0, saturated), limited(limit)];
+        let bounds = params![after.map_or(0, lists::saturated), limited(limit)];
         let mut rows = select.query(bounds).map_err(working)?;
         let mut page = Vec::new();
         while let Some(row) = rows.next().map_err(working)? {
@@ -121,27 +118,20 @@ impl RunReader for EmbeddedRunReader {
         Ok(page)
     }
 
-    fn list(
-        &self,
-        filter: &RunFilter,
-        before: Option<RunKey>,
-        limit: usize,
-    ) -> Result<Vec<RunSummary>, StoreFault> {
-        let (sql, parameters) = list_query(filter, before);
-        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        let mut page = Vec::new();
-        while page.len() < limit {
-            let Some(row) = rows.next().map_err(working)? else {
-                break;
-            };
-            match summary(row) {
-                Ok(run) => page.push(run),
-                Err(StoreFault::CorruptRun { .. }) => {}
-                Err(fault) => return Err(fault),
+    fn list(&self, filter: &RunFilter, behind: Option<RunKey>, limit: usize) -> Result<RunPage, StoreFault> {
+        self.at_once(|connection| {
+            let stretches = lists::of_runs(filter);
+            let (keys, next) = lists::keys(connection, &stretches, filter.order, behind, limit)?;
+            let mut runs = Vec::new();
+            for key in keys {
+                match rows::row(connection, key.number) {
+                    Ok(run) => runs.extend(run),
+                    Err(StoreFault::CorruptRun { .. }) => {}
+                    Err(fault) => return Err(fault),
+                }
             }
-        }
-        Ok(page)
+            Ok(RunPage { runs, next })
+        })
     }
 
     fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {
@@ -189,7 +179,7 @@ impl RunReader for EmbeddedRunReader {
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<DefinitionPage, StoreFault> {
-        definitions::list(&self.connection, kind, owner, namespaces, before, limit)
+        self.at_once(|connection| definitions::list(connection, kind, owner, namespaces, before, limit))
     }
 
     fn definitions_by_name(
@@ -216,41 +206,26 @@ impl RunReader for EmbeddedRunReader {
         namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<StoredInputRequest>, StoreFault> {
-        let (index, condition) = match owner {
-            Some(_) => ("input_request_by_owner", "owner = ?3"),
-            None if namespaces::is_one(namespaces) => ("input_request_by_namespace", "?3 IS NULL"),
-            None => ("input_request_open", "?3 IS NULL"),
-        };
-        let mut parameters = vec![
-            Value::Integer(after.map_or(0, saturated)),
-            Value::Integer(limited(limit)),
-            owner.map_or(Value::Null, |owner| Value::Text(owner.to_owned())),
-        ];
-        let within = namespaces.map_or_else(String::new, |namespaces| {
-            namespaces::condition("namespace", namespaces, &mut parameters)
-        });
-        let sql = format!(
-            "SELECT {INPUT_REQUEST} FROM input_request INDEXED BY {index} \
-             WHERE closed_at IS NULL AND {condition}{within} AND place > ?1 ORDER BY place LIMIT ?2"
-        );
-        let mut select = self.connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        let (mut page, mut n_bytes) = (Vec::new(), 0);
-        while n_bytes < PAGE_BYTES_MAX {
-            let Some(row) = rows.next().map_err(working)? else {
-                break;
-            };
-            match decode_input_request(row) {
-                Ok((_, request)) => {
-                    n_bytes += request.record.len();
-                    page.push(request);
+    ) -> Result<InputRequestPage, StoreFault> {
+        self.at_once(|connection| {
+            let (places, reached) = lists::open_requests(connection, owner, namespaces, after, limit)?;
+            let mut page = InputRequestPage::default();
+            let mut n_bytes = 0;
+            for place in places {
+                match rows::input_request_at(connection, place) {
+                    Ok(request) => page.requests.extend(request.map(|(_, request)| request)),
+                    Err(StoreFault::CorruptRun { .. }) => continue,
+                    Err(fault) => return Err(fault),
                 }
-                Err(StoreFault::CorruptRun { .. }) => {}
-                Err(fault) => return Err(fault),
+                n_bytes += page.requests.last().map_or(0, |request| request.record.len());
+                if n_bytes >= PAGE_BYTES_MAX {
+                    page.next = Some(place);
+                    return Ok(page);
+                }
             }
-        }
-        Ok(page)
+            page.next = reached;
+            Ok(page)
+        })
     }
 
     fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault> {
@@ -292,67 +267,6 @@ impl RunReader for EmbeddedRunReader {
         let tally = Tally::load(&self.connection).map_err(working)?;
         Ok(tally.counts())
     }
-}
-
-/// The statement of a list and what is bound to it: along the index of the first filter, in its order; the others are
-/// checked on the way.
-fn list_query(filter: &RunFilter, before: Option<RunKey>) -> (String, Vec<Value>) {
-    let text = |text: &Option<String>| text.clone().map(Value::Text);
-    // Those that let the fewest through come first.
-    let filters = [
-        (
-            "parent",
-            "run_by_parent",
-            filter.parent.map(|id| Value::Blob(id.as_bytes().to_vec())),
-        ),
-        ("session", "run_by_session", text(&filter.session)),
-        ("trigger_id", "run_by_trigger", text(&filter.trigger)),
-        ("plan", "run_by_plan", text(&filter.plan)),
-        ("goal", "run_by_goal", text(&filter.goal)),
-        ("owner", "run_by_owner", text(&filter.owner)),
-        (
-            "state",
-            "run_by_state",
-            filter.state.map(|state| Value::Integer(state.into())),
-        ),
-    ];
-    let mut index = "run_in_order";
-    let (mut conditions, mut parameters) = (String::new(), Vec::new());
-    for (column, its_index, value) in filters {
-        let Some(value) = value else { continue };
-        if parameters.is_empty() {
-            index = its_index;
-        }
-        parameters.push(value);
-        conditions.push_str(&format!(" AND {column} = ?{}", parameters.len()));
-    }
-    if let Some(namespaces) = &filter.namespaces {
-        if parameters.is_empty() && namespaces::is_one(Some(namespaces)) {
-            index = "run_by_namespace";
-        }
-        conditions.push_str(&namespaces::condition("namespace", namespaces, &mut parameters));
-    }
-    if let Some(before) = before {
-        let n = parameters.len();
-        conditions.push_str(&format!(
-            " AND (priority, created_at, number) < (?{}, ?{}, ?{})",
-            n + 1,
-            n + 2,
-            n + 3
-        ));
-        parameters.push(Value::Integer(before.priority.into()));
-        parameters.push(Value::Integer(before.created_at));
-        parameters.push(Value::Integer(saturated(before.number)));
-    }
-    let sql = format!(
-        "SELECT {SUMMARY} FROM run INDEXED BY {index} WHERE true{conditions} \
-         ORDER BY priority DESC, created_at DESC, number DESC"
-    );
-    (sql, parameters)
-}
-
-fn saturated(number: u64) -> i64 {
-    column_number(number.min(i64::MAX.unsigned_abs()))
 }
 
 fn limited(limit: usize) -> i64 {

@@ -1,15 +1,12 @@
 //! The pages of an examination: runs, contents, what is left of removed runs, and the numbers. Remembers nothing.
 
-use escapement_model::RunId;
 use escapement_model::chain::{chain_begin, chain_next};
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::{Next, RunExaminedPage, RunFinding};
+use super::{Next, RunExaminedPage, RunFinding, indexes};
 use crate::StoreFault;
 use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
-use crate::database::namespaces;
 use crate::database::values::{column_number, number_of};
 use crate::runs::embedded::columns::{PART_CONTENT, PART_ENTRY, PART_ROW, corrupt, reading};
 use crate::runs::embedded::tally::{Census, Tally};
@@ -95,7 +92,7 @@ pub(in crate::runs::embedded) fn parts_of(
         rows::row(connection, number).and_then(|run| run.ok_or_else(|| corrupt(number, PART_ROW))),
         &mut parts,
     )? {
-        indexes(connection, &run, &mut parts)?;
+        indexes::note(connection, &run, &mut parts)?;
         if !endings::is_indexed(connection, number)? {
             parts.push("index by ending");
         }
@@ -168,77 +165,6 @@ fn pinned(connection: &Connection, number: u64) -> Result<(), StoreFault> {
             Ok(Some(_)) if is_both_ways => {}
             Ok(_) => return Err(corrupt(number, PART_CONTENT)),
             Err(error) if is_damage(&error) => return Err(corrupt(number, PART_CONTENT)),
-            Err(error) => return Err(working(error)),
-        }
-    }
-    Ok(())
-}
-
-/// The indexes in which a run must stand: what is wrong without its entry, its name, and the condition on its key.
-const INDEXES: [(&str, &str, &str); 13] = [
-    ("index by run id", "run_by_id", "run_id = ?1"),
-    ("index in order", "run_in_order", "?1 IS NULL"),
-    ("index by state", "run_by_state", "state = ?1"),
-    ("index of ended runs", "run_ended", "ended_at = ?1"),
-    ("index by request", "run_by_request", "request_key = ?1"),
-    ("index by owner", "run_by_owner", "owner = ?1"),
-    ("index by plan", "run_by_plan", "plan = ?1"),
-    ("index by plan and number", "run_by_plan_and_number", "plan = ?1"),
-    ("index by goal", "run_by_goal", "goal = ?1"),
-    ("index by trigger", "run_by_trigger", "trigger_id = ?1"),
-    ("index by session", "run_by_session", "session = ?1"),
-    ("index by parent", "run_by_parent", "parent = ?1"),
-    ("index by namespace", "run_by_namespace", "namespace = ?1"),
-];
-const LIVE: (&str, &str, &str) = (
-    "index of live runs",
-    "run_live",
-    "ended_at IS NULL AND ?1 IS NULL",
-);
-
-/// Notes each index that lacks a run.
-fn indexes(
-    connection: &Connection,
-    run: &RunSummary,
-    parts: &mut Vec<&'static str>,
-) -> Result<(), StoreFault> {
-    let RunSummary {
-        created, progress, ..
-    } = run;
-    let text = |name: &Option<String>| name.clone().map(Value::Text);
-    let id = |id: &RunId| Value::Blob(id.as_bytes().to_vec());
-    let request = created.request.as_ref();
-    // In the order of the table; `None` if the index leaves the run out.
-    let keys = [
-        Some(id(&run.run_id)),
-        Some(Value::Null),
-        Some(Value::Integer(progress.state.into())),
-        progress.ended_at.map(Value::Integer),
-        request.map(|request| Value::Text(request.key.clone())),
-        text(&created.owner),
-        text(&created.plan),
-        text(&created.plan),
-        text(&created.goal),
-        text(&created.trigger),
-        text(&created.session),
-        created.parent.as_ref().map(id),
-        namespaces::column_of(&created.namespace).map(|name| Value::Text(name.to_owned())),
-    ];
-    let live = progress.ended_at.is_none().then_some((LIVE, Some(Value::Null)));
-    let at = column_number(run.number);
-    for ((part, index, condition), key) in INDEXES.into_iter().zip(keys).chain(live) {
-        let Some(key) = key else { continue };
-        let sql = format!(
-            "SELECT number FROM run INDEXED BY {index} \
-             WHERE {condition} AND priority = ?2 AND created_at = ?3 AND number = ?4"
-        );
-        let found = connection
-            .prepare_cached(&sql)
-            .and_then(|mut select| select.exists(params![key, created.priority, created.created_at, at]));
-        match found {
-            Ok(true) => {}
-            Ok(false) => parts.push(part),
-            Err(error) if is_damage(&error) => parts.push(part),
             Err(error) => return Err(working(error)),
         }
     }

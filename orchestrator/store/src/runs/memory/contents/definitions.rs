@@ -9,6 +9,7 @@ use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
     DefinitionWrite, ExpectedVersion, Scope, StoredRevision,
 };
+use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 
 impl RunContents {
     /// Why a change cannot be.
@@ -101,14 +102,22 @@ impl RunContents {
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> DefinitionPage {
-        let mut shown: Vec<&Definition> = self
+        let mut all: Vec<&Definition> = self
             .of_kind(kind)
-            .filter(|definition| owner.is_none() || owner == definition.owner.as_deref())
-            .filter(|definition| namespaces.is_none_or(|these| these.contains(&definition.namespace)))
             .filter(|definition| before.is_none_or(|before| definition.key() < before))
             .collect();
-        shown.sort_unstable_by_key(|definition| Reverse(definition.key()));
-        page(shown, limit)
+        all.sort_unstable_by_key(|definition| Reverse(definition.key()));
+        let reached = all.get(ROWS_LOOKED_AT_MAX - 1).map(|last| last.key());
+        let shown = all
+            .into_iter()
+            .take(ROWS_LOOKED_AT_MAX)
+            .filter(|definition| owner.is_none() || owner == definition.owner.as_deref())
+            .filter(|definition| namespaces.is_none_or(|these| these.contains(&definition.namespace)));
+        let mut page = page(shown, limit);
+        if !page.has_more {
+            page.ends_at(reached);
+        }
+        page
     }
 
     pub(in crate::runs::memory) fn definitions_by_name(

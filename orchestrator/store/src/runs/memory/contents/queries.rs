@@ -1,16 +1,30 @@
 //! What a reader asks of the runs in memory. Changes nothing.
 
-use std::cmp::Reverse;
 use std::ops::Bound;
 
 use bytes::Bytes;
 use escapement_model::{InputRequestId, Namespace, RunId};
 
 use super::{Entry, RunContents};
+use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::stored::{
-    JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunSummary, StoredInputRequest,
-    StoredRun,
+    InputRequestPage, JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunPage,
+    RunSummary, StoredInputRequest, StoredRun,
 };
+
+fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
+    let same = |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
+    let (created, namespaces) = (&run.created, filter.namespaces.as_ref());
+    (filter.states.is_empty() || filter.states.contains(&run.progress.state))
+        && (!filter.is_live || run.progress.ended_at.is_none())
+        && namespaces.is_none_or(|these| these.contains(&created.namespace))
+        && same(&filter.owner, &created.owner)
+        && same(&filter.plan, &created.plan)
+        && same(&filter.goal, &created.goal)
+        && same(&filter.trigger, &created.trigger)
+        && same(&filter.session, &created.session)
+        && (filter.parent.is_none() || filter.parent == created.parent)
+}
 
 impl Entry {
     fn stretch(&self, from: u64, bytes_max: usize) -> Vec<JournalEntry> {
@@ -68,32 +82,30 @@ impl RunContents {
             .collect()
     }
 
+    /// Looks at all runs in the order of the list.
     pub(in crate::runs::memory) fn list(
         &self,
         filter: &RunFilter,
-        before: Option<RunKey>,
+        behind: Option<RunKey>,
         limit: usize,
-    ) -> Vec<RunSummary> {
-        let is_shown = |run: &RunSummary| {
-            let same = |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
-            let created = &run.created;
-            filter.state.is_none_or(|state| state == run.progress.state)
-                && filter
-                    .namespaces
-                    .as_ref()
-                    .is_none_or(|these| these.contains(&created.namespace))
-                && same(&filter.owner, &created.owner)
-                && same(&filter.plan, &created.plan)
-                && same(&filter.goal, &created.goal)
-                && same(&filter.trigger, &created.trigger)
-                && same(&filter.session, &created.session)
-                && (filter.parent.is_none() || filter.parent == created.parent)
-                && before.is_none_or(|before| run.key() < before)
-        };
+    ) -> RunPage {
+        let is_behind =
+            |run: &&RunSummary| behind.is_none_or(|behind| filter.order.compare(run.key(), behind).is_gt());
         let runs = self.runs.values().map(|entry| &entry.summary);
-        let mut shown: Vec<&RunSummary> = runs.filter(|run| is_shown(run)).collect();
-        shown.sort_unstable_by_key(|run| Reverse(run.key()));
-        shown.into_iter().take(limit).cloned().collect()
+        let mut runs: Vec<&RunSummary> = runs.filter(is_behind).collect();
+        runs.sort_unstable_by(|one, other| filter.order.compare(one.key(), other.key()));
+        let mut page = RunPage::default();
+        for (n_before, run) in runs.into_iter().enumerate() {
+            if page.runs.len() == limit || n_before == ROWS_LOOKED_AT_MAX {
+                return page;
+            }
+            page.next = Some(run.key());
+            if is_shown(filter, run) {
+                page.runs.push(run.clone());
+            }
+        }
+        page.next = page.next.filter(|_| page.runs.len() == limit);
+        page
     }
 
     pub(in crate::runs::memory) fn newest_run_of(&self, plan: &str) -> Option<RunSummary> {
@@ -122,16 +134,25 @@ impl RunContents {
         namespaces: Option<&[Namespace]>,
         after: Option<u64>,
         limit: usize,
-    ) -> Vec<StoredInputRequest> {
-        self.input_requests
+    ) -> InputRequestPage {
+        let open = self
+            .input_requests
             .range((Bound::Excluded(after.unwrap_or_default()), Bound::Unbounded))
             .map(|(_, (_, request))| request)
-            .filter(|request| request.closed_at.is_none())
-            .filter(|request| namespaces.is_none_or(|these| these.contains(&request.namespace)))
-            .filter(|request| owner.is_none() || owner == request.owner.as_deref())
-            .take(limit)
-            .cloned()
-            .collect()
+            .filter(|request| request.closed_at.is_none());
+        let mut page = InputRequestPage::default();
+        for (n_before, request) in open.enumerate() {
+            if page.requests.len() == limit || n_before == ROWS_LOOKED_AT_MAX {
+                return page;
+            }
+            page.next = Some(request.number);
+            let is_there = namespaces.is_none_or(|these| these.contains(&request.namespace));
+            if is_there && (owner.is_none() || owner == request.owner.as_deref()) {
+                page.requests.push(request.clone());
+            }
+        }
+        page.next = page.next.filter(|_| page.requests.len() == limit);
+        page
     }
 
     pub(in crate::runs::memory) fn created_by(&self, key: &str) -> Option<(RunId, [u8; 32])> {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use escapement_model::RunId;
 
 use super::*;
 use crate::runs::embedded::{SCHEMA, writer};

@@ -1,0 +1,342 @@
+//! The keys of what a list shows: along the indexes, in the order of the list, and a bounded number of rows for each page.
+//! Reads no row that the list does not show.
+
+mod along;
+
+use std::cmp::Ordering;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use escapement_model::Namespace;
+
+use crate::StoreFault;
+use crate::database::connection::working;
+use crate::database::namespaces;
+use crate::database::values::{column_number, number_of};
+use crate::runs::limits::ROWS_LOOKED_AT_MAX;
+use crate::runs::stored::{RunKey, RunOrder};
+
+use along::of_requests;
+pub(super) use along::{of_definitions, of_runs};
+
+/// A stretch of an index: its entries are in the order of the list.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    table: &'static str,
+    index: &'static str,
+    /// Conditions on what the index begins with.
+    within: String,
+    /// Conditions that are looked at row by row.
+    wanted: String,
+    parameters: Vec<Value>,
+}
+
+/// What a page has, and where the next one goes on; `None` if nothing is left.
+pub(super) type Keys = (Vec<RunKey>, Option<RunKey>);
+
+impl Stretch {
+    pub(super) fn new(table: &'static str, index: &'static str) -> Self {
+        Self {
+            table,
+            index,
+            within: "true".to_owned(),
+            wanted: "true".to_owned(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Only what has that value in a column that the index begins with.
+    pub(super) fn within(mut self, column: &str, value: Value) -> Self {
+        self.parameters.push(value);
+        self.within
+            .push_str(&format!(" AND {column} = ?{}", self.parameters.len()));
+        self
+    }
+
+    /// Only what is of this namespace, in a column that the index begins with.
+    pub(super) fn within_namespace(mut self, namespace: &Namespace) -> Self {
+        let one = std::slice::from_ref(namespace);
+        let condition = namespaces::condition("namespace", one, &mut self.parameters);
+        self.within.push_str(&condition);
+        self
+    }
+
+    /// Only what is live, as the index has it.
+    fn within_live(mut self) -> Self {
+        self.within.push_str(" AND ended_at IS NULL");
+        self
+    }
+
+    /// Only rows that have one of these values.
+    fn wanted(mut self, column: &str, values: impl IntoIterator<Item = Value>) -> Self {
+        let mut any = Vec::new();
+        for value in values {
+            self.parameters.push(value);
+            any.push(format!("{column} = ?{}", self.parameters.len()));
+        }
+        if !any.is_empty() {
+            self.wanted.push_str(&format!(" AND ({})", any.join(" OR ")));
+        }
+        self
+    }
+
+    /// Only rows of these namespaces, or of all.
+    pub(super) fn wanted_namespaces(mut self, namespaces: Option<&[Namespace]>) -> Self {
+        if let Some(namespaces) = namespaces {
+            let condition = namespaces::condition("namespace", namespaces, &mut self.parameters);
+            self.wanted.push_str(&condition);
+        }
+        self
+    }
+
+    /// Looks at rows behind `behind` until so many are wanted, or so many were looked at. Where it stopped, if there may be more.
+    fn keys(
+        &self,
+        connection: &Connection,
+        order: RunOrder,
+        behind: Option<RunKey>,
+        limit: usize,
+        n_rows: usize,
+    ) -> Result<Keys, StoreFault> {
+        let mut looking = Looking {
+            keys: Vec::new(),
+            last: None,
+            limit,
+            n_left: n_rows,
+        };
+        match (order, behind) {
+            (RunOrder::NewestFirst, None) => self.look(connection, NEWEST, "", &[], &mut looking)?,
+            (RunOrder::NewestFirst, Some(key)) => {
+                let condition = " AND (priority, created_at, number) < (?A, ?B, ?C)";
+                let key = [key.priority.into(), key.created_at, saturated(key.number)];
+                self.look(connection, NEWEST, condition, &key, &mut looking)?;
+            }
+            (RunOrder::OldestFirst, behind) => {
+                let mut last = None;
+                if let Some(RunKey {
+                    priority,
+                    created_at,
+                    number,
+                }) = behind
+                {
+                    let condition = " AND priority = ?A AND (created_at, number) > (?B, ?C)";
+                    let key = [priority.into(), created_at, saturated(number)];
+                    self.look(connection, OLDEST, condition, &key, &mut looking)?;
+                    last = Some(i64::from(priority));
+                }
+                while !looking.is_over()
+                    && let Some(priority) = self.next_priority(connection, last)?
+                {
+                    let condition = " AND priority = ?A";
+                    self.look(connection, OLDEST, condition, &[priority], &mut looking)?;
+                    last = Some(priority);
+                }
+            }
+        }
+        let stopped = looking.last.filter(|_| looking.is_over());
+        Ok((looking.keys, stopped))
+    }
+
+    /// The same of open input requests, which are listed by their places.
+    fn places(
+        &self,
+        connection: &Connection,
+        after: Option<u64>,
+        limit: usize,
+        n_rows: usize,
+    ) -> Result<(Vec<u64>, Option<u64>), StoreFault> {
+        let Self {
+            table,
+            index,
+            within,
+            wanted,
+            ..
+        } = self;
+        let (behind, parameters) = self.bound(" AND place > ?A", &[after.map_or(0, saturated)]);
+        let sql = format!(
+            "SELECT place, {wanted} FROM {table} INDEXED BY {index} \
+             WHERE closed_at IS NULL AND {within}{behind} ORDER BY place"
+        );
+        let mut select = connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        let (mut places, mut last, mut n_left) = (Vec::new(), None, n_rows);
+        while places.len() < limit && n_left > 0 {
+            let Some(row) = rows.next().map_err(working)? else {
+                return Ok((places, None));
+            };
+            let place = row.get(0).and_then(number_of).map_err(working)?;
+            (last, n_left) = (Some(place), n_left - 1);
+            if row.get(1).unwrap_or(false) {
+                places.push(place);
+            }
+        }
+        Ok((places, last))
+    }
+
+    fn look(
+        &self,
+        connection: &Connection,
+        order: &str,
+        condition: &str,
+        key: &[i64],
+        looking: &mut Looking,
+    ) -> Result<(), StoreFault> {
+        let Self {
+            table,
+            index,
+            within,
+            wanted,
+            ..
+        } = self;
+        let (condition, parameters) = self.bound(condition, key);
+        let sql = format!(
+            "SELECT priority, created_at, number, {wanted} FROM {table} INDEXED BY {index} \
+             WHERE {within}{condition} ORDER BY {order}"
+        );
+        let mut select = connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        while !looking.is_over()
+            && let Some(row) = rows.next().map_err(working)?
+        {
+            let key = || -> rusqlite::Result<RunKey> {
+                Ok(RunKey {
+                    priority: row.get(0)?,
+                    created_at: row.get(1)?,
+                    number: row.get(2).and_then(number_of)?,
+                })
+            };
+            // Lists leave out what is damaged.
+            if let Ok(key) = key() {
+                looking.take(key, row.get(3).unwrap_or(false));
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest priority below that one.
+    fn next_priority(&self, connection: &Connection, below: Option<i64>) -> Result<Option<i64>, StoreFault> {
+        let (condition, key) = match below {
+            Some(below) => (" AND priority < ?A", vec![below]),
+            None => ("", Vec::new()),
+        };
+        // The same parameters as the other statements, so that each of them is mentioned.
+        let Self {
+            table,
+            index,
+            within,
+            wanted,
+            ..
+        } = self;
+        let (condition, parameters) = self.bound(condition, &key);
+        let sql = format!(
+            "SELECT priority, {wanted} FROM {table} INDEXED BY {index} WHERE {within}{condition} \
+             ORDER BY priority DESC LIMIT 1"
+        );
+        let mut select = connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        rows.next()
+            .and_then(|row| row.map(|row| row.get(0)).transpose())
+            .map_err(working)
+    }
+
+    /// A condition on these further parameters, which it calls `?A`, `?B` and `?C`, and all parameters.
+    fn bound(&self, condition: &str, further: &[i64]) -> (String, Vec<Value>) {
+        let mut parameters = self.parameters.clone();
+        let mut condition = condition.to_owned();
+        for (name, value) in ["?A", "?B", "?C"].into_iter().zip(further) {
+            parameters.push(Value::Integer(*value));
+            condition = condition.replace(name, &format!("?{}", parameters.len()));
+        }
+        (condition, parameters)
+    }
+}
+
+/// How far a look along a stretch is.
+struct Looking {
+    keys: Vec<RunKey>,
+    last: Option<RunKey>,
+    limit: usize,
+    n_left: usize,
+}
+
+impl Looking {
+    fn is_over(&self) -> bool {
+        self.keys.len() >= self.limit || self.n_left == 0
+    }
+
+    fn take(&mut self, key: RunKey, is_wanted: bool) {
+        self.n_left -= 1;
+        self.last = Some(key);
+        if is_wanted {
+            self.keys.push(key);
+        }
+    }
+}
+
+/// The keys of a page behind `behind`, out of all these stretches together.
+pub(super) fn keys(
+    connection: &Connection,
+    stretches: &[Stretch],
+    order: RunOrder,
+    behind: Option<RunKey>,
+    limit: usize,
+) -> Result<Keys, StoreFault> {
+    let n_rows = (ROWS_LOOKED_AT_MAX / stretches.len().max(1)).max(1);
+    let (mut found, mut reached) = (Vec::new(), None);
+    for stretch in stretches {
+        let (keys, stopped) = stretch.keys(connection, order, behind, limit, n_rows)?;
+        found.extend(keys);
+        reached = match (reached, stopped) {
+            (Some(reached), Some(stopped)) => Some(order.first(reached, stopped)),
+            (reached, stopped) => reached.or(stopped),
+        };
+    }
+    found.sort_unstable_by(|one, other| order.compare(*one, *other));
+    found.dedup();
+    // What is behind the place where a stretch was left may have others of that stretch in front of it.
+    if let Some(reached) = reached {
+        found.retain(|key| order.compare(*key, reached) != Ordering::Greater);
+    }
+    if found.len() > limit {
+        found.truncate(limit);
+        reached = found.last().copied();
+    }
+    Ok((found, reached))
+}
+
+/// The places of open input requests of a page, and where the next one goes on.
+pub(super) fn open_requests(
+    connection: &Connection,
+    owner: Option<&str>,
+    namespaces: Option<&[Namespace]>,
+    after: Option<u64>,
+    limit: usize,
+) -> Result<(Vec<u64>, Option<u64>), StoreFault> {
+    let stretches = of_requests(owner, namespaces);
+    let n_rows = (ROWS_LOOKED_AT_MAX / stretches.len().max(1)).max(1);
+    let (mut found, mut reached) = (Vec::new(), None);
+    for stretch in &stretches {
+        let (places, stopped) = stretch.places(connection, after, limit, n_rows)?;
+        found.extend(places);
+        reached = reached.into_iter().chain(stopped).min();
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|place| reached.is_none_or(|reached| *place <= reached));
+    if found.len() > limit {
+        found.truncate(limit);
+        reached = found.last().copied();
+    }
+    Ok((found, reached))
+}
+
+pub(super) fn saturated(number: u64) -> i64 {
+    column_number(number.min(i64::MAX.unsigned_abs()))
+}
+
+const NEWEST: &str = "priority DESC, created_at DESC, number DESC";
+const OLDEST: &str = "created_at, number";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Which stretches of which indexes have what a list may show. Reads nothing.
+
+use escapement_model::Namespace;
+use rusqlite::types::Value;
+
+use super::Stretch;
+use crate::runs::stored::RunFilter;
+
+/// The stretches in which the runs of a filter lie.
+pub(in crate::runs::embedded) fn of_runs(filter: &RunFilter) -> Vec<Stretch> {
+    let mut stretches = of_a_link(filter).map_or_else(|| of_many(filter), |stretch| vec![stretch]);
+    if filter.is_live {
+        for stretch in stretches.iter_mut().filter(|stretch| stretch.index != LIVE) {
+            stretch.wanted.push_str(" AND ended_at IS NULL");
+        }
+    }
+    stretches
+}
+
+/// If the filter names what runs belong to: few belong to one.
+fn of_a_link(filter: &RunFilter) -> Option<Stretch> {
+    let text = |text: &Option<String>| text.clone().map(Value::Text);
+    // Those that let the fewest through come first.
+    let links = [
+        (
+            "parent",
+            "run_by_parent",
+            filter.parent.map(|id| Value::Blob(id.as_bytes().to_vec())),
+        ),
+        ("session", "run_by_session", text(&filter.session)),
+        ("trigger_id", "run_by_trigger", text(&filter.trigger)),
+        ("plan", "run_by_plan", text(&filter.plan)),
+        ("goal", "run_by_goal", text(&filter.goal)),
+    ];
+    let mut links = links
+        .into_iter()
+        .filter_map(|(column, index, value)| Some((column, index, value?)));
+    let (column, index, value) = links.next()?;
+    let first = Stretch::new(RUN, index).within(column, value);
+    let stretch = links.fold(first, |stretch, (column, _, value)| {
+        stretch.wanted(column, [value])
+    });
+    let stretch = stretch
+        .wanted("owner", text(&filter.owner))
+        .wanted("state", states_of(filter));
+    Some(stretch.wanted_namespaces(filter.namespaces.as_deref()))
+}
+
+fn states_of(filter: &RunFilter) -> impl Iterator<Item = Value> {
+    filter.states.iter().map(|state| Value::Integer((*state).into()))
+}
+
+fn of_many(filter: &RunFilter) -> Vec<Stretch> {
+    let states = || states_of(filter);
+    let owner = filter.owner.clone().map(Value::Text);
+    let namespaces = filter.namespaces.as_deref();
+    let few = namespaces.filter(|these| these.len() * filter.states.len().max(1) <= STRETCHES_MAX);
+    match (owner, filter.states.is_empty(), few) {
+        (Some(owner), false, _) if filter.is_live => states()
+            .map(|state| {
+                let stretch = Stretch::new(RUN, LIVE).within_live();
+                let stretch = stretch.within("owner", owner.clone()).within("state", state);
+                stretch.wanted_namespaces(namespaces)
+            })
+            .collect(),
+        (Some(owner), _, Some(few)) => few
+            .iter()
+            .map(|namespace| {
+                let stretch = Stretch::new(RUN, "run_by_namespace_and_owner").within_namespace(namespace);
+                stretch.within("owner", owner.clone()).wanted("state", states())
+            })
+            .collect(),
+        (Some(owner), _, None) => {
+            let stretch = Stretch::new(RUN, "run_by_owner").within("owner", owner);
+            vec![stretch.wanted("state", states()).wanted_namespaces(namespaces)]
+        }
+        (None, true, Some(few)) => few
+            .iter()
+            .map(|namespace| Stretch::new(RUN, "run_by_namespace").within_namespace(namespace))
+            .collect(),
+        (None, false, Some(few)) => few
+            .iter()
+            .flat_map(|namespace| {
+                states().map(move |state| {
+                    let stretch = Stretch::new(RUN, "run_by_namespace_and_state");
+                    stretch.within_namespace(namespace).within("state", state)
+                })
+            })
+            .collect(),
+        (None, false, None) => states()
+            .map(|state| {
+                let stretch = Stretch::new(RUN, "run_by_state").within("state", state);
+                stretch.wanted_namespaces(namespaces)
+            })
+            .collect(),
+        (None, true, None) => vec![Stretch::new(RUN, "run_in_order").wanted_namespaces(namespaces)],
+    }
+}
+
+/// The stretches in which definitions of that kind lie, of that owner or of all, in these namespaces or in all.
+pub(in crate::runs::embedded) fn of_definitions(
+    kind: u8,
+    owner: Option<&str>,
+    namespaces: Option<&[Namespace]>,
+) -> Vec<Stretch> {
+    let owner = owner.map(|owner| Value::Text(owner.to_owned()));
+    let stretch = |index| Stretch::new("definition", index).within("kind", Value::Integer(kind.into()));
+    match (owner, namespaces.filter(|these| these.len() <= STRETCHES_MAX)) {
+        (Some(owner), Some(few)) => few
+            .iter()
+            .map(|namespace| {
+                let stretch = stretch("definition_by_namespace_and_owner").within_namespace(namespace);
+                stretch.within("owner", owner.clone())
+            })
+            .collect(),
+        (Some(owner), None) => {
+            let stretch = stretch("definition_by_owner").within("owner", owner);
+            vec![stretch.wanted_namespaces(namespaces)]
+        }
+        (None, Some(few)) => few
+            .iter()
+            .map(|namespace| stretch("definition_by_namespace").within_namespace(namespace))
+            .collect(),
+        (None, None) => vec![stretch("definition_in_order").wanted_namespaces(namespaces)],
+    }
+}
+
+/// The stretches in which open input requests lie, of that owner or of all, in these namespaces or in all.
+pub(super) fn of_requests(owner: Option<&str>, namespaces: Option<&[Namespace]>) -> Vec<Stretch> {
+    let owner = owner.map(|owner| Value::Text(owner.to_owned()));
+    let stretch = |index| Stretch::new("input_request", index);
+    match (owner, namespaces.filter(|these| these.len() <= STRETCHES_MAX)) {
+        (Some(owner), Some(few)) => few
+            .iter()
+            .map(|namespace| {
+                let stretch = stretch("input_request_by_namespace_and_owner").within_namespace(namespace);
+                stretch.within("owner", owner.clone())
+            })
+            .collect(),
+        (Some(owner), None) => {
+            let stretch = stretch("input_request_by_owner").within("owner", owner);
+            vec![stretch.wanted_namespaces(namespaces)]
+        }
+        (None, Some(few)) => few
+            .iter()
+            .map(|namespace| stretch("input_request_by_namespace").within_namespace(namespace))
+            .collect(),
+        (None, None) => vec![stretch("input_request_open").wanted_namespaces(namespaces)],
+    }
+}
+
+const RUN: &str = "run";
+/// The index of what owners have under way.
+const LIVE: &str = "run_live_by_owner";
+/// Stretches that are put together for one page; with more, rows of other namespaces are looked at.
+const STRETCHES_MAX: usize = 64;
