@@ -1,6 +1,6 @@
 //! Traces over OTLP: what a collector gets is what happened, in the trace of the caller, and no collector delays anybody.
 
-use crate::plans::{RequestWords, StepWords, WORK, echo, plan, request, step, step_id};
+use crate::plans::{RequestWords, StepWords, WORK, echo, fail, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
 use crate::runs::{creation, ended};
 use crate::world::{LIMIT, World};
@@ -312,7 +312,7 @@ async fn nobody_waits(endpoint: &str, is_told: bool) {
     let log = world.directory.join("orchestrator.stderr");
     let dropped = async || {
         let log = std::fs::read_to_string(&log).ok()?;
-        log.contains("traces of executions are dropped").then_some(())
+        log.contains("traces are dropped").then_some(())
     };
     if is_told {
         wait_for("the drop to be told", LIMIT, dropped).await.unwrap();
@@ -471,4 +471,67 @@ async fn a_request_of_the_stock_worker_carries_the_trace_of_its_attempt() {
     assert_eq!(of("/names-another", "traceparent").as_deref(), Some(named));
     assert_eq!(of("/names-another", "tracestate"), None);
     assert_eq!(of("/none", "traceparent"), None);
+}
+
+#[tokio::test]
+async fn handlers_of_the_stock_worker_have_spans_and_what_they_start_is_below() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let receiver = Receiver::start(200).await.unwrap();
+    let host = receiver.address().to_string();
+    let world = World::start_with(|settings| exporting(settings, &endpoint, "0")).await;
+    let worker = world
+        .stock_worker("stock", |settings| {
+            settings
+                .flag("--allow-host", &host)
+                .flag("--otlp-endpoint", &endpoint)
+        })
+        .await;
+    // Its caller names no trace, and of those none is sampled.
+    world.execute(request(plan([echo(0, json!({}))]))).await;
+    let child = json!({
+        "id": fresh_id(), "version": 1, "created_at": 1_766_016_000_000_i64, "name": "nested",
+        "context_requirements": ["region"],
+        "steps": [{ "id": step_id(0), "action": "echo", "payload": {} }],
+    });
+    let calls = [
+        request(plan([
+            step(0, "execute_plan").payload(json!({ "plan": child })),
+            step(1, "http.request").payload(json!({ "url": receiver.url("/asked") })),
+        ])),
+        request(plan([fail(0, "BROKEN")])),
+    ];
+    for call in calls {
+        let mut call = Request::new(call);
+        let traceparent = format!("00-{TRACE}-{CALLER}-01");
+        call.metadata_mut()
+            .insert("traceparent", traceparent.parse().unwrap());
+        world.orchestrator.plans().execute_plan(call).await.unwrap();
+    }
+    // The end of the worker exports what waits.
+    worker.stop().await.unwrap();
+    let spans = collector.executions(3).await;
+    assert_eq!(spans.iter().filter(|span| span.name == "handler").count(), 4);
+
+    let of = |name: &str, action: &str| {
+        let is_it = |span: &&Span| span.name == name && attribute(span, "escapement.step.action") == action;
+        spans.iter().find(is_it).unwrap()
+    };
+    for action in ["execute_plan", "echo", "http.request", "fail"] {
+        let (step, handler) = (of("step", action), of("handler", action));
+        assert_eq!(hex(&handler.trace_id), TRACE);
+        assert_eq!(handler.parent_span_id, step.span_id, "{action}");
+        let ids = ["escapement.step.id", "escapement.attempt"].map(|key| attribute(handler, key));
+        assert_eq!(
+            ids,
+            ["escapement.step.id", "escapement.attempt"].map(|key| attribute(step, key))
+        );
+    }
+    let nested = children(&spans, of("handler", "execute_plan"));
+    assert_eq!(nested.len(), 1);
+    assert_eq!(attribute(nested[0], "escapement.plan.name"), "nested");
+    let asked = receiver.received().pop().unwrap();
+    let of_request = format!("00-{TRACE}-{}-01", hex(&of("handler", "http.request").span_id));
+    assert_eq!(asked.headers.get("traceparent"), Some(&of_request));
+    assert_eq!(attribute(of("handler", "fail"), "error.type"), "BROKEN");
 }

@@ -84,12 +84,19 @@ class Attempt:
         self.assignment = assignment  # the message: execution_id, step_id, attempt, environment, headers, ...
         self.cancelled = threading.Event()  # once it is set nobody wants the result: return soon
         self.token = assignment.attempt_token
-        # `channel, metadata = attempt.caller()`: the API of the orchestrator that gave the attempt, in the name of the attempt
-        self.caller = caller
+        # Headers for what the handler calls, so that it is in the trace of the attempt; empty if there is none
+        self.trace = {name: assignment.headers[name] for name in ("traceparent", "tracestate")
+                      if assignment.headers.get(name)}
+        self._caller = caller
         self.deadline = now + max(1, assignment.timeout_ms) / 1000
         self.why = 0  # why the handler is being ended
         self.result = None  # what came of the handler, once it has ended
         self.outcome = None  # what is reported; never changes
+
+    def caller(self):
+        """`channel, metadata`: the API of the orchestrator that gave the attempt, in its name and in its trace."""
+        channel, metadata = self._caller()
+        return channel, [*(metadata or []), *self.trace.items()]
 
 
 class Session:

@@ -280,7 +280,7 @@ impl Config {
             .access
             .problem(self.listen)
             .or_else(|| self.contract.problem())
-            .or_else(|| self.traces.problem());
+            .or_else(|| self.traces.otlp.problem());
         if problem.is_some() {
             return problem;
         }

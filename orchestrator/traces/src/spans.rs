@@ -1,12 +1,12 @@
 //! The spans of a settled execution. Reads no clock: every time is the record's, and so has a resolution of 1 ms.
 
-use crate::attributes::{nanoseconds, number, text};
 use crate::limits::SPANS_MAX;
 use crate::timeline::{self, AttemptLine, Events, StepLine};
 use escapement_codec::provenance::Provenance;
 use escapement_codec::trace::{self, SpanContext, SpanId, Trace};
 use escapement_contract::{AuditKind, ExecutionError, Request, Settlement, Status as Ending, Step};
 use escapement_model::{ExecutionId, Severity};
+use escapement_otlp::attributes::{nanoseconds, number, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;

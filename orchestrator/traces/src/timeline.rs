@@ -1,9 +1,9 @@
 //! What a record says of each step, put in the order of time. Makes no span.
 
-use crate::attributes::{event, number, text};
 use crate::limits::EVENTS_MAX;
 use escapement_contract::{AuditEntry, AuditKind, ExecutionError};
 use escapement_model::StepId;
+use escapement_otlp::attributes::{event, number, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::Event;
 use std::collections::BTreeMap;

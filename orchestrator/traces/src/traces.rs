@@ -1,58 +1,18 @@
-//! The way in: takes records that are durable, if they are sampled and there is room. Never waits.
+//! The way in: takes records that are durable, if they are sampled. Never waits.
 
-use crate::exporter::Exporter;
 use crate::flags::TraceFlags;
-use crate::limits::{FLUSH_TIME, QUEUE_BYTES_MAX, QUEUE_MAX};
-use crate::losses::Losses;
-use crate::waiting::Waiting;
+use crate::spans::spans;
 use escapement_codec::trace::{Sampling, Trace};
 use escapement_contract::{AuditKind, Request, Settlement};
 use escapement_engine::StoreWrite;
-use std::fmt;
-use std::sync::{Arc, mpsc as std_mpsc};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use escapement_otlp::{CannotStart, Export, Flush, Service};
+use std::sync::Arc;
 
 /// Where settled executions are handed in to be exported. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Traces {
     sampling: Sampling,
-    waiting: mpsc::Sender<Waiting>,
-    room: Arc<Semaphore>,
-    losses: Losses,
-}
-
-/// The end of the export.
-#[derive(Debug)]
-pub struct Flush {
-    stop: oneshot::Sender<()>,
-    flushed: std_mpsc::Receiver<()>,
-}
-
-/// Why nothing is exported.
-#[derive(Debug)]
-pub enum CannotStart {
-    /// A flag cannot be kept, and why.
-    Flag(&'static str, String),
-    /// The operating system gives no thread.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for CannotStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CannotStart::Flag(flag, problem) => write!(f, "{flag} {problem}"),
-            CannotStart::Thread(_) => f.write_str("no thread for traces"),
-        }
-    }
-}
-
-impl std::error::Error for CannotStart {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            CannotStart::Flag(..) => None,
-            CannotStart::Thread(source) => Some(source),
-        }
-    }
+    export: Export,
 }
 
 impl Traces {
@@ -61,65 +21,34 @@ impl Traces {
     /// # Errors
     /// [`CannotStart`].
     pub fn start(flags: &TraceFlags, version: &'static str) -> Result<Option<(Self, Flush)>, CannotStart> {
-        let (Some(endpoint), Some(sampling)) = (&flags.otlp_endpoint, flags.sampling()) else {
+        let (Some(collector), Some(sampling)) = (flags.otlp.collector(), flags.sampling()) else {
             return Ok(None);
         };
-        flags
-            .check()
-            .map_err(|(flag, problem)| CannotStart::Flag(flag, problem))?;
-        let losses = Losses::default();
-        let (waiting, queue) = mpsc::channel(QUEUE_MAX);
-        let (stop, stopped) = oneshot::channel();
-        let (flushed_tx, flushed) = std_mpsc::channel();
-        let exporter = Exporter::new(flags.clone(), endpoint.clone(), version, losses.clone());
-        exporter
-            .spawn(queue, stopped, flushed_tx)
-            .map_err(CannotStart::Thread)?;
-        let traces = Self {
-            sampling,
-            waiting,
-            room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
-            losses,
+        let name = flags.otlp.otlp_service_name.as_deref();
+        let service = Service {
+            name: name.unwrap_or(SERVICE_NAME).to_owned(),
+            version,
         };
-        Ok(Some((traces, Flush { stop, flushed })))
+        let (export, flush) = Export::start(collector, service)?;
+        Ok(Some((Self { sampling, export }, flush)))
     }
 
     /// Takes a write that is durable, if it settles an execution that is traced.
     pub fn written(&self, content: &StoreWrite) {
         if let StoreWrite::Settle { settlement, request } = content {
             let trace = Trace::of(settlement.result.execution_id, request, self.sampling);
-            if trace.is_sampled && !self.take(settlement, request, trace) {
-                self.losses.lost(1, "too many wait for the collector");
+            if trace.is_sampled {
+                let (settlement, request) = (Arc::clone(settlement), Arc::clone(request));
+                self.export.hand_in(bytes_of(&settlement, &request), move || {
+                    Ok(spans(&settlement, &request, &trace))
+                });
             }
         }
     }
 
-    /// How many executions that are traced were not exported, since the start.
+    /// How many traces were not exported, since the start.
     pub fn dropped(&self) -> u64 {
-        self.losses.count()
-    }
-
-    fn take(&self, settlement: &Arc<Settlement>, request: &Arc<Request>, trace: Trace) -> bool {
-        let room = u32::try_from(bytes_of(settlement, request)).ok();
-        let room = room.and_then(|bytes| Arc::clone(&self.room).try_acquire_many_owned(bytes).ok());
-        let waiting = room.map(|room| Waiting {
-            settlement: Arc::clone(settlement),
-            request: Arc::clone(request),
-            trace,
-            room,
-        });
-        waiting.is_some_and(|waiting| self.waiting.try_send(waiting).is_ok())
-    }
-}
-
-impl Flush {
-    /// Lets what waits be exported, for 3 s at most. To be called when nothing more is handed in.
-    pub fn wait(self) {
-        let Self { stop, flushed } = self;
-        // A thread that is gone has nothing to export.
-        if stop.send(()).is_ok() && flushed.recv_timeout(FLUSH_TIME).is_err() {
-            tracing::warn!("the collector takes too long; the last traces are dropped");
-        }
+        self.export.dropped()
     }
 }
 
@@ -141,6 +70,8 @@ fn bytes_of(settlement: &Settlement, request: &Request) -> usize {
         + errors.sum::<usize>()
 }
 
+/// `service.name` unless the operator says another one.
+const SERVICE_NAME: &str = "escapement-orchestrator";
 /// About the bytes of a step beside its payload, and those of its output's frame.
 const STEP_BYTES: usize = 512;
 /// About the bytes of an entry of a record.

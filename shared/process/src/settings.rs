@@ -3,7 +3,7 @@
 //! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
 //! An unknown variable is reported, with the known name that is nearest.
 
-use crate::telemetry::{self, Format, InitError};
+use crate::telemetry::{self, Format, InitError, Spans};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Parser};
@@ -38,7 +38,15 @@ impl Logging {
     /// # Errors
     /// The same.
     pub fn init(&self) -> Result<(), InitError> {
-        telemetry::init(&self.filter, self.format)
+        self.init_with(None)
+    }
+
+    /// Does the same, and gives that layer the spans.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn init_with(&self, spans: Option<Spans>) -> Result<(), InitError> {
+        telemetry::init_with(&self.filter, self.format, spans)
     }
 }
 

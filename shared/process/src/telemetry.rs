@@ -1,12 +1,18 @@
 //! Structured log lines on stderr. Exports no metrics and no traces.
 
-use crate::log;
+use crate::log::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::panic::PanicHookInfo;
-use tracing::{error, field};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{Directive, LevelFilter};
+use tracing::{Subscriber, error, field};
+use tracing_subscriber::filter::{Directive, FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+/// Takes the spans of a process.
+pub type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,23 +78,48 @@ impl std::error::Error for InitError {
 /// # Errors
 /// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
 pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
+    init_with(filter, format, None)
+}
+
+/// Does what [`init`] does, and gives that layer the spans of this process, which are in no log.
+///
+/// # Errors
+/// As [`init`].
+pub fn init_with(filter: &str, format: Format, spans: Option<Spans>) -> Result<(), InitError> {
     let filter = parse_filter(filter)?;
     let lines = log::start().map_err(InitError::NoThread)?;
-    let builder = tracing_subscriber::fmt()
-        .with_writer(lines)
-        // It would say on stderr, and panic there, what cannot be said on stderr.
-        .log_internal_errors(false)
-        .with_env_filter(filter);
-    let installed = match format {
-        Format::Plain => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            builder.with_ansi(colours).try_init()
+    let installed = match spans {
+        None => {
+            let lines = layer(lines, format);
+            tracing_subscriber::registry().with(filter).with(lines).try_init()
         }
-        Format::Json => builder.json().flatten_event(true).try_init(),
+        Some(spans) => {
+            let filter = filter.and(filter_fn(|metadata| metadata.is_event()));
+            let lines = layer(lines, format).with_filter(filter);
+            tracing_subscriber::registry().with(spans).with(lines).try_init()
+        }
     };
     installed.map_err(|_| InitError::AlreadyInstalled)?;
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// Writes events as lines.
+fn layer<S>(lines: Lines, format: Format) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(lines)
+        // It would say on stderr, and panic there, what cannot be said on stderr.
+        .log_internal_errors(false);
+    match format {
+        Format::Plain => {
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            layer.with_ansi(colours).boxed()
+        }
+        Format::Json => layer.json().flatten_event(true).boxed(),
+    }
 }
 
 /// Does what [`init`] does, by the variables `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`: for programs without arguments
@@ -97,6 +128,14 @@ pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
 /// # Errors
 /// As [`init`], and [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
 pub fn init_from_env() -> Result<(), InitError> {
+    init_from_env_with(None)
+}
+
+/// Does what [`init_from_env`] does, and gives that layer the spans.
+///
+/// # Errors
+/// The same.
+pub fn init_from_env_with(spans: Option<Spans>) -> Result<(), InitError> {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let filter = variable("ESCAPEMENT_LOG");
     let format = match variable("ESCAPEMENT_LOG_FORMAT").as_deref() {
@@ -104,7 +143,7 @@ pub fn init_from_env() -> Result<(), InitError> {
         Some("json") => Format::Json,
         Some(other) => return Err(InitError::UnknownFormat(other.to_owned())),
     };
-    init(filter.as_deref().unwrap_or(DEFAULT_FILTER), format)
+    init_with(filter.as_deref().unwrap_or(DEFAULT_FILTER), format, spans)
 }
 
 /// The filter that the text asks for. A level that it gives to everything spares the crates of others:

@@ -72,6 +72,10 @@ async fn a_worker_tells_what_it_did_and_whether_it_has_a_session() {
         ("escapement_worker_sessions", 1.0),
         ("escapement_worker_disconnects_total", 0.0),
         (
+            r#"escapement_worker_telemetry_dropped_total{signal="traces"}"#,
+            0.0,
+        ),
+        (
             r#"escapement_worker_attempts_total{action="echo",outcome="success"}"#,
             3.0,
         ),

@@ -2,6 +2,7 @@
 //! came with a plan.
 
 use escapement_figures::{Answers, Process, open_metrics};
+use escapement_sdk::traces::Export;
 use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -20,6 +21,8 @@ pub struct Figures(Arc<Inner>);
 struct Inner {
     registry: Registry,
     families: Families,
+    /// What exports the spans of handlers; `None`: nothing does.
+    export: Option<Export>,
     /// Orchestrators that have taken the worker, and whether they drain it.
     connected: Mutex<BTreeSet<(String, bool)>>,
 }
@@ -31,6 +34,7 @@ struct Families {
     handler: Family<OfAction, Histogram, Buckets>,
     sessions: Gauge,
     disconnects: Counter,
+    dropped: Family<OfSignal, Counter>,
     build: Family<OfAction, Gauge>,
 }
 
@@ -43,6 +47,7 @@ impl Default for Families {
             handler: Family::new_with_constructor(Buckets),
             sessions: Gauge::default(),
             disconnects: Counter::default(),
+            dropped: Family::default(),
             build: Family::default(),
         }
     }
@@ -78,6 +83,11 @@ impl Families {
             self.disconnects.clone(),
         );
         registry.register(
+            "telemetry_dropped",
+            "Handlers whose spans were to be exported and were not",
+            self.dropped.clone(),
+        );
+        registry.register(
             "build_info",
             "1, with the version of the program",
             self.build.clone(),
@@ -86,6 +96,7 @@ impl Families {
 }
 
 type OfAction = [(&'static str, String); 1];
+type OfSignal = [(&'static str, &'static str); 1];
 type OfEnd = [(&'static str, String); 2];
 
 #[derive(Clone)]
@@ -105,11 +116,16 @@ impl fmt::Debug for Figures {
 
 impl Figures {
     /// Figures at 0 of a worker that offers these actions and does so many attempts at a time.
-    pub fn new<'a>(actions: impl IntoIterator<Item = &'a str>, max_in_flight: u32) -> Self {
+    pub fn new<'a>(
+        actions: impl IntoIterator<Item = &'a str>,
+        max_in_flight: u32,
+        export: Option<Export>,
+    ) -> Self {
         let (mut registry, families) = (Registry::default(), Families::default());
         families.register(registry.sub_registry_with_prefix("escapement_worker"));
         registry.register_collector(Box::new(Process));
         families.slots.set(max_in_flight.into());
+        drop(families.dropped.get_or_create(&TRACES));
         let build = [("version", env!("CARGO_PKG_VERSION").to_owned())];
         families.build.get_or_create(&build).set(1);
         for action in actions {
@@ -122,6 +138,7 @@ impl Figures {
         Self(Arc::new(Inner {
             registry,
             families,
+            export,
             connected: Mutex::default(),
         }))
     }
@@ -185,6 +202,9 @@ impl Figures {
 
 impl Answers for Figures {
     async fn figures(&self) -> String {
+        let dropped = self.0.families.dropped.get_or_create_owned(&TRACES);
+        let n = self.0.export.as_ref().map_or(0, Export::dropped);
+        dropped.inc_by(n.saturating_sub(dropped.get()));
         open_metrics(&self.0.registry)
     }
 
@@ -216,6 +236,8 @@ fn of_end(action: &str, end: AttemptEnd) -> OfEnd {
     [("action", action.to_owned()), ("outcome", outcome.to_owned())]
 }
 
+/// What is dropped.
+const TRACES: OfSignal = [("signal", "traces")];
 /// Limits in seconds, those of the durations of attempts in the orchestrator.
 const BUCKETS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,

@@ -36,13 +36,17 @@ pub enum Encoding {
     Base64,
 }
 
-/// Lets the trace of the attempt go on in a request, unless the request names another one.
+/// Lets the trace of the handler go on in a request, unless the request names another one.
 pub(crate) fn carry_trace(context: &StepContext, headers: &mut HeaderMap) {
     if headers.contains_key("traceparent") {
         return;
     }
-    for name in ["traceparent", "tracestate"] {
-        let value = context.header(name).map(HeaderValue::from_str);
+    let trace = [
+        ("traceparent", context.traceparent()),
+        ("tracestate", context.header("tracestate")),
+    ];
+    for (name, value) in trace {
+        let value = value.map(HeaderValue::from_str);
         if let Some(Ok(value)) = value {
             headers.insert(name, value);
         }

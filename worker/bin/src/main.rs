@@ -4,6 +4,8 @@
 #![warn(clippy::too_many_lines)]
 
 use escapement_process::probe::Probe;
+use escapement_process::telemetry::Spans;
+use escapement_sdk::traces::{self, Export, Flush, Service};
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::figures::Figures;
@@ -40,7 +42,14 @@ fn run() -> ExitCode {
     if let Some(Other::Health(probe)) = &options.command {
         return healthy(probe);
     }
-    if let Err(fault) = options.logging.init() {
+    let (export, flush) = match traces_of(&options) {
+        Ok(started) => started.unzip(),
+        Err(fault) => return usage(&options.given.naming_variable(&fault)),
+    };
+    let spans = export
+        .as_ref()
+        .map(|export| Box::new(traces::layer(export)) as Spans);
+    if let Err(fault) = options.logging.init_with(spans) {
         return usage(
             &options
                 .given
@@ -66,7 +75,7 @@ fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let figures = match served_figures(&options, &config) {
+    let figures = match served_figures(&options, &config, export) {
         Ok(figures) => figures,
         Err(fault) => return usage(&options.given.naming_variable(&fault)),
     };
@@ -81,6 +90,7 @@ fn run() -> ExitCode {
     let ended = runtime.block_on(worker.run());
     // A file operation that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    flush.map(Flush::wait);
     exit_code(ended)
 }
 
@@ -95,12 +105,33 @@ fn healthy(probe: &Probe) -> ExitCode {
     }
 }
 
+/// Begins to export spans of handlers, if a collector is given.
+fn traces_of(options: &Options) -> Result<Option<(Export, Flush)>, String> {
+    if let Some((flag, problem)) = options.otlp.problem() {
+        return Err(format!("{flag} {problem}"));
+    }
+    let Some(collector) = options.otlp.collector() else {
+        return Ok(None);
+    };
+    let name = options.otlp.otlp_service_name.as_deref();
+    let service = Service {
+        name: name.unwrap_or("escapement-worker").to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let started = Export::start(collector, service);
+    started.map(Some).map_err(|fault| fault.to_string())
+}
+
 /// Figures that are served, if an address is given.
-fn served_figures(options: &Options, config: &Config) -> Result<Option<Figures>, String> {
+fn served_figures(
+    options: &Options,
+    config: &Config,
+    export: Option<Export>,
+) -> Result<Option<Figures>, String> {
     let Some(address) = options.metrics_listen else {
         return Ok(None);
     };
-    let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight);
+    let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight, export);
     let served = figures.serve(address);
     served.map_err(|fault| format!("--metrics-listen {address} is not to be had: {fault}"))?;
     Ok(Some(figures))

@@ -2,6 +2,7 @@
 
 use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand};
+use escapement_otlp::OtlpFlags;
 use escapement_process::probe::Probe;
 use escapement_process::settings::{self, Given, Logging};
 use std::convert::Infallible;
@@ -146,6 +147,10 @@ pub struct Options {
     /// Plain HTTP: every client that reaches it can read the names of the actions. Without it nothing is counted.
     #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS")]
     pub metrics_listen: Option<SocketAddr>,
+
+    /// Where the spans of handlers go.
+    #[command(flatten)]
+    pub otlp: OtlpFlags,
 
     /// Logging.
     #[command(flatten)]

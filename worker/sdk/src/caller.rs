@@ -7,6 +7,7 @@ use escapement_model::{AttemptToken, bearer};
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
@@ -21,7 +22,7 @@ use tonic::{Request, Status};
 #[derive(Clone, Debug)]
 pub struct Caller {
     way: Arc<Way>,
-    bearer: Option<BearerToken>,
+    authorization: AttemptAuthorization,
 }
 
 /// The connections to one orchestrator, for all handlers.
@@ -42,29 +43,45 @@ struct Channels {
 /// A client of `PlanExecutionService` that shows the token of an attempt.
 pub type PlanClient = PlanExecutionServiceClient<InterceptedService<Channel, AttemptAuthorization>>;
 
-/// Puts the token of an attempt into every call.
+/// Puts the token of an attempt into every call, and its trace if the call names none.
 #[derive(Clone, Debug)]
-pub struct AttemptAuthorization(Option<BearerToken>);
+pub struct AttemptAuthorization {
+    bearer: Option<BearerToken>,
+    trace: Vec<(&'static str, MetadataValue<Ascii>)>,
+}
 
 impl Interceptor for AttemptAuthorization {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(bearer) = &self.0 {
-            request
-                .metadata_mut()
-                .insert("authorization", bearer.to_metadata());
+        let metadata = request.metadata_mut();
+        if let Some(bearer) = &self.bearer {
+            metadata.insert("authorization", bearer.to_metadata());
+        }
+        if !metadata.contains_key("traceparent") {
+            for (name, value) in &self.trace {
+                metadata.insert(*name, value.clone());
+            }
         }
         Ok(request)
     }
 }
 
 impl Caller {
-    pub(crate) fn new(way: Arc<Way>, token: AttemptToken) -> Self {
+    /// `trace`: the headers that name a trace. What is no header of one is left out.
+    pub(crate) fn new<'a>(
+        way: Arc<Way>,
+        token: AttemptToken,
+        trace: impl IntoIterator<Item = (&'static str, &'a str)>,
+    ) -> Self {
         let is_safe = way.credentials.may_show_secrets_to(&way.address);
         let bearer = is_safe.then(|| BearerToken::new(&bearer::of_attempt(token)));
-        Self {
-            way,
+        let trace = trace.into_iter();
+        let authorization = AttemptAuthorization {
             bearer: bearer.flatten(),
-        }
+            trace: trace
+                .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
+                .collect(),
+        };
+        Self { way, authorization }
     }
 
     /// The orchestrator that gave the attempt, such as `http://127.0.0.1:7400`.
@@ -94,9 +111,8 @@ impl Caller {
 
     fn client_at(&self, index: usize) -> Result<PlanClient, String> {
         let channel = self.way.channel_at(index)?;
-        let authorization = AttemptAuthorization(self.bearer.clone());
         Ok(
-            PlanExecutionServiceClient::with_interceptor(channel, authorization)
+            PlanExecutionServiceClient::with_interceptor(channel, self.authorization.clone())
                 .max_decoding_message_size(ANSWER_BYTES_MAX),
         )
     }

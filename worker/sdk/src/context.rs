@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) deadline: Duration,
     pub(crate) environment: Opaque,
     pub(crate) headers: BTreeMap<String, String>,
+    /// Of the handler's own span, if it has one.
+    pub(crate) traceparent: Option<String>,
     pub(crate) caller: Caller,
 }
 
@@ -116,6 +118,19 @@ impl StepContext {
     /// All headers, by name.
     pub fn headers(&self) -> &BTreeMap<String, String> {
         &self.shared.facts.headers
+    }
+
+    /// The `traceparent` to name in calls that the handler makes: of the handler's own span if the worker exports spans, else of the
+    /// attempt. [`StepContext::caller`] names it by itself.
+    pub fn traceparent(&self) -> Option<&str> {
+        let own = self.shared.facts.traceparent.as_deref();
+        own.or_else(|| self.header("traceparent"))
+    }
+
+    /// The ids of the trace and of the span, for the log.
+    pub(crate) fn trace_ids(&self) -> (Option<&str>, Option<&str>) {
+        let mut fields = self.traceparent().unwrap_or_default().split('-').skip(1);
+        (fields.next(), fields.next())
     }
 
     /// The way to the orchestrator that gave the attempt, in the name of this attempt: for handlers that execute plans.

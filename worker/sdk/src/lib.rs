@@ -36,6 +36,9 @@
 //! A worker speaks by `tracing`: sessions that begin and end, actions that are refused, drains, and at `debug` each attempt.
 //! `log_to_stderr`, with the feature `log`, shows that; a program with a subscriber of its own sees it there.
 //!
+//! With the feature `traces` each attempt that is traced runs its handler in a span, and what the handler says by `tracing` spans hangs
+//! below it: the module `traces`.
+//!
 //! Inside, `machine` and `session` are the protocol as a state machine without I/O and without a clock,
 //! and `shell` gives it both.
 //! [`testing::machine`] is the same machine for simulations.
@@ -50,10 +53,13 @@ mod context;
 mod error;
 mod event;
 mod handler;
+mod handler_span;
 mod machine;
 mod session;
 mod shell;
 pub mod testing;
+#[cfg(feature = "traces")]
+pub mod traces;
 mod worker;
 
 #[cfg(feature = "log")]

@@ -67,6 +67,7 @@ impl ContextBuilder {
                 deadline: clock::now() + Duration::from_secs(60),
                 environment: Opaque::default(),
                 headers: BTreeMap::new(),
+                traceparent: None,
                 caller: caller("http://127.0.0.1:1"),
             },
         }
@@ -126,7 +127,7 @@ impl ContextBuilder {
 
 fn caller(address: &str) -> Caller {
     let way = Way::new(address.to_owned(), Credentials::new());
-    Caller::new(Arc::new(way), AttemptToken::new([7; 16]))
+    Caller::new(Arc::new(way), AttemptToken::new([7; 16]), [])
 }
 
 /// Cancels the attempt, as the orchestrator would.

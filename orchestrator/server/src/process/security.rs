@@ -79,10 +79,8 @@ impl Security {
             problem: format!("cannot be reached as configured: {problem}"),
         };
         config.contract.check().map_err(wrong_contract)?;
-        config
-            .traces
-            .check()
-            .map_err(|(flag, problem)| wrong_traces(config, flag, problem))?;
+        let traces = config.traces.otlp.check();
+        traces.map_err(|(flag, problem)| wrong_traces(config, flag, problem))?;
         let mut sources: Vec<Box<dyn Reload>> = Vec::new();
         let mut tls = None;
         if let Some(settings) = config.security.tls() {

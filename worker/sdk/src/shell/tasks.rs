@@ -7,10 +7,11 @@ use crate::context::{Facts, StepContext};
 use crate::error::StepError;
 use crate::event::{AttemptEnd, AttemptEvent};
 use crate::handler::{Handler, HandlerFn, HandlerResult};
+use crate::handler_span;
 use crate::session::{TaskEnd, TaskStart};
 use crate::shell::threads::Threads;
 use crate::worker::AttemptCallback;
-use escapement_model::{AttemptToken, codes};
+use escapement_model::{AttemptToken, Severity, codes};
 use serde_json::json;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +21,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tracing::{debug, info};
+use tracing::{Instrument, Span, debug, info};
 
 /// All handler tasks that run. Dropping it aborts them.
 pub(super) struct HandlerTasks {
@@ -40,6 +41,7 @@ struct Running {
     /// None for a handler task that blocks: it cannot be aborted.
     abort: Option<AbortHandle>,
     context: StepContext,
+    span: Span,
     /// On the clock of leases and limits.
     began: Duration,
 }
@@ -77,6 +79,14 @@ impl HandlerTasks {
             .handlers
             .get(&assignment.action)
             .expect("the session starts known actions only");
+        let (span, traceparent) = handler_span::of(&assignment);
+        let told = |name| Some((name, assignment.headers.get(name)?.as_str()));
+        let of_span = traceparent.as_deref().map(|own| (TRACEPARENT, own));
+        let trace = of_span
+            .or_else(|| told(TRACEPARENT))
+            .into_iter()
+            .chain(told("tracestate"));
+        let caller = Caller::new(way, job.token, trace);
         let context = StepContext::new(Facts {
             action: assignment.action,
             execution_id: assignment.execution_id,
@@ -86,13 +96,17 @@ impl HandlerTasks {
             deadline,
             environment: assignment.environment.unwrap_or_default(),
             headers: assignment.headers,
-            caller: Caller::new(way, job.token),
+            traceparent,
+            caller,
         });
+        let (trace_id, span_id) = context.trace_ids();
         debug!(
             action = context.action(),
             execution_id = context.execution_id(),
             step_id = context.step_id(),
             attempt = context.attempt(),
+            trace_id,
+            span_id,
             "attempt started"
         );
         let payload = assignment.payload.unwrap_or_default();
@@ -101,15 +115,16 @@ impl HandlerTasks {
                 let function = function.clone();
                 let context = context.clone();
                 // The call itself is inside the task too: a handler may panic before it returns its future.
-                let task = async move { function(payload, context).await };
+                let task = async move { function(payload, context).await }.instrument(span.clone());
                 let abort = self.tasks.spawn_on(task, &self.runtime);
                 self.tokens.insert(abort.id(), job.token);
                 Some(abort)
             }
             HandlerFn::Blocking(function) => {
                 let function = function.clone();
+                let span = span.clone();
                 self.start_blocking(job.token, context.clone(), move |context| {
-                    function(payload, context)
+                    span.in_scope(|| function(payload, context))
                 });
                 None
             }
@@ -119,6 +134,7 @@ impl HandlerTasks {
         let running = Running {
             abort,
             context,
+            span,
             began: clock::now(),
         };
         self.running.insert(job.token, running);
@@ -148,11 +164,14 @@ impl HandlerTasks {
 
     pub(super) fn cancel(&self, token: AttemptToken) {
         if let Some(running) = self.running.get(&token) {
+            let (trace_id, span_id) = running.context.trace_ids();
             info!(
                 action = running.context.action(),
                 execution_id = running.context.execution_id(),
                 step_id = running.context.step_id(),
                 attempt = running.context.attempt(),
+                trace_id,
+                span_id,
                 "attempt cancelled: its limit, its lease or the drain is over, or it is not wanted any more"
             );
             running.context.cancel();
@@ -246,15 +265,29 @@ impl HandlerTasks {
             TaskEnd::Failure(error) => error.code(),
             TaskEnd::Aborted => "aborted",
         };
+        note_end(&running.span, &end);
+        let (trace_id, span_id) = context.trace_ids();
         debug!(
             action = context.action(),
             execution_id = context.execution_id(),
             step_id = context.step_id(),
             attempt = context.attempt(),
+            trace_id,
+            span_id,
             outcome,
             "attempt ended"
         );
         (token, end)
+    }
+}
+
+/// Says in the handler's span what it ended with: codes only, as in the spans of the orchestrator.
+fn note_end(span: &Span, end: &TaskEnd) {
+    if let TaskEnd::Failure(error) = end {
+        span.record("error.type", error.code());
+        if error.stated_severity() == Some(Severity::Fatal) {
+            span.record("otel.status_code", "ERROR");
+        }
     }
 }
 
@@ -276,5 +309,7 @@ fn panicked(action: &str, panic: &(dyn Any + Send)) -> StepError {
 
 /// What handler tasks get to end when the worker ends at once.
 const END_GRACE: Duration = Duration::from_millis(500);
+/// Header of the trace and the span.
+const TRACEPARENT: &str = "traceparent";
 /// Characters of a panic's text that are kept.
 const PANIC_CHARS_MAX: usize = 4_000;

@@ -1,10 +1,10 @@
-//! What is not exported. Says so at the first execution and at every doubling, so that a dead collector does not fill the log.
+//! What is not exported. Says so at the first trace and at every doubling, so that a dead collector does not fill the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::warn;
 
-/// How many executions were dropped. The clones count together.
+/// How many traces were dropped. The clones count together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses(Arc<AtomicU64>);
 
@@ -15,7 +15,7 @@ impl Losses {
         let before = self.0.fetch_add(n, Ordering::Relaxed);
         let dropped = before + n;
         if n > 0 && dropped.ilog2() != before.checked_ilog2().unwrap_or(u32::MAX) {
-            warn!(dropped, why, "traces of executions are dropped");
+            warn!(dropped, why, "traces are dropped");
         }
     }
 

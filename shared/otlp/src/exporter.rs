@@ -1,10 +1,9 @@
 //! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
 
 use crate::attributes::text;
-use crate::flags::TraceFlags;
+use crate::collector::Collector;
 use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, CONNECT_TIMEOUT, EXPORT_TIMEOUT};
 use crate::losses::Losses;
-use crate::spans::spans;
 use crate::waiting::Waiting;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
@@ -19,14 +18,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Extensions, Request};
-use tracing::info;
+use tracing::error;
+
+/// Who exports.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// `service.name`.
+    pub name: String,
+    /// `service.version`.
+    pub version: &'static str,
+}
 
 /// What is sent, and to whom.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    flags: TraceFlags,
-    endpoint: String,
-    version: &'static str,
+    collector: Collector,
+    service: Service,
     losses: Losses,
 }
 
@@ -38,11 +45,10 @@ struct Incoming {
 }
 
 impl Exporter {
-    pub(crate) fn new(flags: TraceFlags, endpoint: String, version: &'static str, losses: Losses) -> Self {
+    pub(crate) fn new(collector: Collector, service: Service, losses: Losses) -> Self {
         Self {
-            flags,
-            endpoint,
-            version,
+            collector,
+            service,
             losses,
         }
     }
@@ -72,35 +78,34 @@ impl Exporter {
 
     async fn run(self, mut incoming: Incoming) {
         let times = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT).timeout(EXPORT_TIMEOUT);
-        let channel = match self.flags.credentials().channel(&self.endpoint, times) {
+        let channel = match self
+            .collector
+            .credentials()
+            .channel(&self.collector.endpoint, times)
+        {
             Ok(channel) => channel,
             Err(problem) => {
                 // The files were there a moment ago.
-                tracing::error!(problem, "traces cannot be exported");
+                error!(problem, "traces cannot be exported");
                 return;
             }
         };
-        info!(
-            endpoint = self.endpoint,
-            ratio = self.flags.trace_ratio,
-            "traces exported"
-        );
-        while let Some(batch) = incoming.batch().await {
+        while let Some(batch) = incoming.batch(&self.losses).await {
             self.export(&channel, batch).await;
         }
     }
 
-    /// Exports whole executions, in order. Those that a message has spans of which is not taken are dropped with all behind.
-    async fn export(&self, channel: &Channel, executions: Vec<Vec<Span>>) {
-        // Where each execution ends among all spans.
-        let ends: Vec<usize> = executions
+    /// Exports whole traces, in order. Those that a message has spans of which is not taken are dropped with all behind.
+    async fn export(&self, channel: &Channel, traces: Vec<Vec<Span>>) {
+        // Where each of them ends among all spans.
+        let ends: Vec<usize> = traces
             .iter()
             .scan(0, |end, spans| {
                 *end += spans.len();
                 Some(*end)
             })
             .collect();
-        let mut spans = executions.into_iter().flatten().peekable();
+        let mut spans = traces.into_iter().flatten().peekable();
         let mut n_sent = 0;
         while spans.peek().is_some() {
             let message: Vec<Span> = spans.by_ref().take(BATCH_SPANS_MAX).collect();
@@ -115,7 +120,7 @@ impl Exporter {
     }
 
     async fn send(&self, channel: &Channel, spans: Vec<Span>) -> Result<(), String> {
-        let headers: MetadataMap = self.flags.headers()?;
+        let headers: MetadataMap = self.collector.headers()?;
         let request = Request::from_parts(headers, Extensions::default(), self.message(spans));
         let mut client = TraceServiceClient::new(channel.clone());
         // Connecting is not part of the channel's own limit.
@@ -133,8 +138,8 @@ impl Exporter {
 
     fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
         let attributes = vec![
-            text("service.name", self.flags.otlp_service_name.as_str()),
-            text("service.version", self.version),
+            text("service.name", self.service.name.as_str()),
+            text("service.version", self.service.version),
         ];
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
@@ -145,7 +150,7 @@ impl Exporter {
                 scope_spans: vec![ScopeSpans {
                     scope: Some(InstrumentationScope {
                         name: "escapement".to_owned(),
-                        version: self.version.to_owned(),
+                        version: self.service.version.to_owned(),
                         ..InstrumentationScope::default()
                     }),
                     spans,
@@ -158,16 +163,21 @@ impl Exporter {
 }
 
 impl Incoming {
-    /// The spans of some executions: as many as fill a message, or as come within a second. `None` at the end.
-    async fn batch(&mut self) -> Option<Vec<Vec<Span>>> {
+    /// The spans of some traces: as many as fill a message, or as come within a second. `None` at the end.
+    async fn batch(&mut self, losses: &Losses) -> Option<Vec<Vec<Span>>> {
         let mut n_spans = 0;
-        let mut executions = Vec::new();
+        let mut traces = Vec::new();
         let mut take = |waiting: Waiting| {
-            let spans = spans(&waiting.settlement, &waiting.request, &waiting.trace);
-            // What the record took is free; its spans are bounded.
+            let made = (waiting.spans)();
+            // What they were made of is free; they are bounded by those who make them.
             drop(waiting.room);
-            n_spans += spans.len();
-            executions.push(spans);
+            match made {
+                Ok(spans) => {
+                    n_spans += spans.len();
+                    traces.push(spans);
+                }
+                Err(why) => losses.lost(1, &why),
+            }
             n_spans < BATCH_SPANS_MAX
         };
         let mut has_room = take(self.next().await?);
@@ -175,7 +185,7 @@ impl Incoming {
         while has_room && let Ok(Some(waiting)) = timeout_at(full_at, self.next()).await {
             has_room = take(waiting);
         }
-        Some(executions)
+        Some(traces)
     }
 
     async fn next(&mut self) -> Option<Waiting> {

@@ -1,21 +1,21 @@
-//! Attributes and events as OTLP spells them. Knows no execution.
+//! Attributes and events as OTLP spells them. Knows no execution and no run.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::Event;
 
 /// An attribute whose value is a text.
-pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
+pub fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key, Value::StringValue(value.into()))
 }
 
 /// An attribute whose value is a number; one that is too large is the largest.
-pub(crate) fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
+pub fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
 }
 
 /// Something that happened at a moment, in Unix milliseconds.
-pub(crate) fn event(name: &str, at_unix_ms: i64, attributes: Vec<KeyValue>) -> Event {
+pub fn event(name: &str, at_unix_ms: i64, attributes: Vec<KeyValue>) -> Event {
     Event {
         time_unix_nano: nanoseconds(at_unix_ms),
         name: name.to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn event(name: &str, at_unix_ms: i64, attributes: Vec<KeyValue>) -> E
 }
 
 /// Unix nanoseconds of Unix milliseconds.
-pub(crate) fn nanoseconds(unix_ms: i64) -> u64 {
+pub fn nanoseconds(unix_ms: i64) -> u64 {
     u64::try_from(unix_ms).unwrap_or(0).saturating_mul(1_000_000)
 }
 

@@ -1,0 +1,99 @@
+//! Where traces go, and with what. Opens no file but the one of headers, and connects nothing.
+
+use crate::limits::HEADERS_BYTES_MAX;
+use escapement_credentials::{ClientTls, Credentials};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
+
+/// A collector that takes traces over OTLP (gRPC).
+#[derive(Clone, Debug)]
+pub struct Collector {
+    /// Its address, such as `https://collector:4317`.
+    pub endpoint: String,
+    /// A file of headers to send to it, a line `name: value` for each, at most 64 KiB; it is read at every export. They are never
+    /// sent unencrypted to another machine.
+    pub headers_file: Option<PathBuf>,
+    /// The certificates to trust, in PEM, read at every connect. `None`: those that this machine trusts.
+    pub ca: Option<PathBuf>,
+}
+
+impl Collector {
+    /// The flag that cannot be kept, as both programs spell it, and why.
+    pub fn problem(&self) -> Option<(&'static str, String)> {
+        let endpoint = &self.endpoint;
+        if let Some(problem) = self.credentials().problem(endpoint) {
+            return Some(("--otlp-endpoint", format!("cannot be used: {problem}")));
+        }
+        let is_secret = self.headers_file.is_some();
+        if is_secret && !self.credentials().may_show_secrets_to(endpoint) {
+            let problem = format!("is not sent unencrypted to {endpoint}; give https://");
+            return Some(("--otlp-headers-file", problem));
+        }
+        None
+    }
+
+    /// Reads the files as they are now, and keeps nothing.
+    ///
+    /// # Errors
+    /// The flag of one that is wrong, and what is wrong.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let checked = self.credentials().check(&self.endpoint);
+        checked.map_err(|problem| ("--otlp-endpoint", format!("cannot be used: {problem}")))?;
+        let headers = self.headers();
+        headers
+            .map(drop)
+            .map_err(|problem| ("--otlp-headers-file", problem))
+    }
+
+    /// Whom to trust there.
+    pub(crate) fn credentials(&self) -> Credentials {
+        let tls = ClientTls::new();
+        Credentials::new().tls(match &self.ca {
+            Some(ca) => tls.ca_file(ca),
+            None => tls,
+        })
+    }
+
+    /// The headers as they stand in their file now.
+    ///
+    /// # Errors
+    /// What is wrong with the file. A value is never told.
+    pub(crate) fn headers(&self) -> Result<MetadataMap, String> {
+        self.headers_file
+            .as_deref()
+            .map_or_else(|| Ok(MetadataMap::new()), read_headers)
+    }
+}
+
+fn read_headers(file: &Path) -> Result<MetadataMap, String> {
+    let wrong = |problem: String| format!("cannot be used: {}: {problem}", file.display());
+    let mut text = String::new();
+    let opened = File::open(file).map(|opened| opened.take(HEADERS_BYTES_MAX + 1));
+    opened
+        .and_then(|mut opened| opened.read_to_string(&mut text))
+        .map_err(|error| wrong(error.to_string()))?;
+    if text.len() as u64 > HEADERS_BYTES_MAX {
+        return Err(wrong(format!("has more than {HEADERS_BYTES_MAX} bytes")));
+    }
+    let mut headers = MetadataMap::new();
+    let lines = (1..).zip(text.lines().map(str::trim));
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let header = header(line);
+        let (name, value) = header.ok_or_else(|| wrong(format!("line {number} is not `name: value`")))?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn header(line: &str) -> Option<(MetadataKey<Ascii>, MetadataValue<Ascii>)> {
+    let (name, value) = line.split_once(':')?;
+    let name = MetadataKey::from_bytes(name.trim().to_ascii_lowercase().as_bytes()).ok()?;
+    let mut value: MetadataValue<Ascii> = value.trim().parse().ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! How much is kept and sent, and how long.
+
+use std::time::Duration;
+
+/// Traces that wait to be exported.
+pub(crate) const QUEUE_MAX: usize = 1_024;
+/// About the bytes that these take: 64 MiB.
+pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Spans that are handed in together; of more the one at the top alone is.
+#[cfg(feature = "live")]
+pub(crate) const TREE_SPANS_MAX: usize = 2_048;
+/// About the bytes that these take: 1 MiB.
+#[cfg(feature = "live")]
+pub(crate) const TREE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a text in a span; the rest is cut.
+#[cfg(feature = "live")]
+pub(crate) const TEXT_BYTES_MAX: usize = 1_024;
+/// Spans of one message.
+pub(crate) const BATCH_SPANS_MAX: usize = 512;
+/// Time that a batch waits to become full.
+pub(crate) const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Time that the collector has to take a connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time that the collector has to answer.
+pub(crate) const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time to export what waits when the process ends.
+pub(crate) const FLUSH_TIME: Duration = Duration::from_secs(3);
+/// Bytes of the file of headers: 64 KiB.
+pub(crate) const HEADERS_BYTES_MAX: u64 = 64 << 10;

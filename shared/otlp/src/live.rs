@@ -1,0 +1,201 @@
+//! Spans that code makes with `tracing` while it runs, below a span of another process. Exports no others, and no events.
+//!
+//! What runs below one such span is handed in together once the last of it has ended, so a trace has all of it or nothing.
+
+use crate::attributes::number;
+use crate::export::Export;
+use crate::limits::{TEXT_BYTES_MAX, TREE_BYTES_MAX, TREE_SPANS_MAX};
+use opentelemetry::Context;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{Span as _, SpanId, TraceContextExt, TraceId, TracerProvider};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span as LiveSpan, SpanData, SpanProcessor};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Exports the spans of level `info` and above whose trace is [continued](continue_trace) from another process, as a part of a
+/// subscriber. The spans of the libraries that speak HTTP are left out.
+///
+/// A span has the fields that the code gives it, texts beyond 1,024 bytes cut. Events are for the log, and are in no trace.
+pub fn layer<S>(export: &Export) -> impl Layer<S> + Send + Sync + use<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
+    let trees = Trees {
+        export: export.clone(),
+        open: Mutex::default(),
+    };
+    let provider = SdkTracerProvider::builder()
+        // The process that began the trace decides whether it is exported.
+        .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
+        .with_resource(Resource::builder_empty().build())
+        .with_span_processor(trees)
+        .build();
+    tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("escapement"))
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_error_fields_to_exceptions(false)
+        .with_error_records_to_exceptions(false)
+        .with_filter(filter_fn(is_exported))
+}
+
+fn is_exported(metadata: &Metadata<'_>) -> bool {
+    let is_foreign = || FOREIGN.iter().any(|crate_| metadata.target().starts_with(crate_));
+    metadata.is_span() && *metadata.level() <= Level::INFO && !is_foreign()
+}
+
+/// Makes a `tracing` span, which nothing has entered, a part of the trace that a `traceparent` and perhaps a `tracestate` name.
+/// Returns the `traceparent` that names the span itself; `None` if it is not exported.
+pub fn continue_trace(span: &tracing::Span, traceparent: &str, tracestate: Option<&str>) -> Option<String> {
+    let mut headers = HashMap::from([(TRACEPARENT.to_owned(), traceparent.to_owned())]);
+    if let Some(tracestate) = tracestate {
+        headers.insert("tracestate".to_owned(), tracestate.to_owned());
+    }
+    let propagator = TraceContextPropagator::new();
+    let parent = propagator.extract_with_context(&Context::new(), &headers);
+    if !parent.span().span_context().is_sampled() || span.set_parent(parent).is_err() {
+        return None;
+    }
+    let mut own = HashMap::new();
+    propagator.inject_context(&span.context(), &mut own);
+    own.remove(TRACEPARENT)
+}
+
+/// The spans that are open, each with all that is handed in together with it.
+struct Trees {
+    export: Export,
+    open: Mutex<HashMap<(TraceId, SpanId), Arc<Tree>>>,
+}
+
+impl Trees {
+    fn open(&self) -> MutexGuard<'_, HashMap<(TraceId, SpanId), Arc<Tree>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Trees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trees").finish_non_exhaustive()
+    }
+}
+
+impl SpanProcessor for Trees {
+    fn on_start(&self, span: &mut LiveSpan, parent: &Context) {
+        let own = span.span_context();
+        let parent = (own.trace_id(), parent.span().span_context().span_id());
+        let mut open = self.open();
+        let tree = open.get(&parent).cloned();
+        let tree = tree.unwrap_or_else(|| Arc::new(Tree::new(self.export.clone())));
+        open.insert((own.trace_id(), own.span_id()), tree);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        let own = &span.span_context;
+        let tree = self.open().remove(&(own.trace_id(), own.span_id()));
+        // The last one to have the tree hands it in.
+        if let Some(tree) = tree {
+            tree.push(span.into());
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// Spans that are handed in together: when it is dropped.
+struct Tree {
+    export: Export,
+    ended: Mutex<Ended>,
+}
+
+#[derive(Default)]
+struct Ended {
+    spans: Vec<Span>,
+    /// About what they take.
+    bytes: usize,
+    n_missing: usize,
+}
+
+impl Tree {
+    fn new(export: Export) -> Self {
+        Self {
+            export,
+            ended: Mutex::default(),
+        }
+    }
+
+    fn push(&self, mut span: Span) {
+        let bytes = cut(&mut span);
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.spans.len() == TREE_SPANS_MAX || ended.bytes + bytes > TREE_BYTES_MAX {
+            // The span at the top ends last, and says how many there were below.
+            ended.n_missing += ended.spans.len();
+            (ended.spans, ended.bytes) = (Vec::new(), 0);
+        }
+        ended.bytes += bytes;
+        ended.spans.push(span);
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Ended {
+            mut spans,
+            bytes,
+            n_missing,
+        } = std::mem::take(ended);
+        if n_missing > 0 {
+            let n_below = spans.len().saturating_sub(1);
+            spans.drain(..n_below);
+            let missing = number("escapement.spans.missing", n_missing + n_below);
+            spans
+                .iter_mut()
+                .for_each(|top| top.attributes.push(missing.clone()));
+        }
+        self.export.hand_in(bytes, move || Ok(spans));
+    }
+}
+
+/// Cuts long texts. Returns about how many bytes the span takes.
+fn cut(span: &mut Span) -> usize {
+    let mut bytes = SPAN_BYTES + span.name.len();
+    for attribute in &mut span.attributes {
+        bytes += ATTRIBUTE_BYTES + attribute.key.len();
+        let value = attribute.value.as_mut().and_then(|value| value.value.as_mut());
+        if let Some(Value::StringValue(text)) = value {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            bytes += text.len();
+        }
+    }
+    bytes
+}
+
+const TRACEPARENT: &str = "traceparent";
+/// Beginnings of the targets of the libraries that carry calls, the export itself among them.
+const FOREIGN: [&str; 6] = ["h2", "hyper", "rustls", "tokio", "tonic", "tower"];
+/// About the bytes of a span beside its name and its attributes.
+const SPAN_BYTES: usize = 256;
+/// About the bytes of an attribute beside its texts.
+const ATTRIBUTE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests;

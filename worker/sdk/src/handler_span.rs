@@ -1,0 +1,39 @@
+//! The span that a handler runs in, as a part of the trace of its attempt. Exports nothing.
+
+use escapement_wire::worker::v1::Assignment;
+use tracing::Span;
+
+/// The span of a handler, and the `traceparent` that names it; no span without the feature `traces`, or if the attempt is not
+/// traced. It holds what the spans of the orchestrator hold: no payload, no environment, no output, no text of an error.
+#[cfg(feature = "traces")]
+pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
+    let headers = &assignment.headers;
+    let is_sampled = |traceparent: &&String| {
+        let flags = traceparent.split('-').nth(3);
+        let flags = flags.and_then(|flags| u8::from_str_radix(flags, 16).ok());
+        flags.is_some_and(|flags| flags & 1 == 1)
+    };
+    let Some(traceparent) = headers.get("traceparent").filter(is_sampled) else {
+        return (Span::none(), None);
+    };
+    let span = tracing::info_span!(
+        parent: None,
+        "handler",
+        "otel.kind" = "server",
+        "escapement.execution.id" = assignment.execution_id,
+        "escapement.step.id" = assignment.step_id,
+        "escapement.step.action" = assignment.action,
+        "escapement.attempt" = assignment.attempt,
+        "error.type" = tracing::field::Empty,
+        "otel.status_code" = tracing::field::Empty,
+    );
+    let tracestate = headers.get("tracestate").map(String::as_str);
+    let own = escapement_otlp::live::continue_trace(&span, traceparent, tracestate);
+    (span, own)
+}
+
+/// The same.
+#[cfg(not(feature = "traces"))]
+pub(crate) fn of(_assignment: &Assignment) -> (Span, Option<String>) {
+    (Span::none(), None)
+}

@@ -1,0 +1,19 @@
+//! The spans of handlers, to a collector over OTLP. A trace that a caller of the orchestrator lets be exported goes on in them.
+//!
+//! Each attempt that is traced runs its handler in the span `handler`; the spans of level `info` that the handler makes by `tracing`
+//! hang below it, with the fields that it gives them. So never give a span a secret. What one handler made is exported together,
+//! or not at all. A collector that is down delays no handler.
+//!
+//! [`layer`] is a part of the subscriber of the program; with the feature `log`, `log_to_stderr` has one.
+
+pub use escapement_otlp::live::layer;
+pub use escapement_otlp::{CannotStart, Collector, Export, Flush, Service};
+
+/// Does what [`crate::log_to_stderr`] does, and exports the spans of handlers.
+///
+/// # Errors
+/// The same.
+#[cfg(feature = "log")]
+pub fn log_to_stderr(export: &Export) -> Result<(), crate::LogError> {
+    escapement_process::telemetry::init_from_env_with(Some(Box::new(layer(export))))
+}
