@@ -10,6 +10,7 @@ mod runs;
 mod runs_start;
 mod secure;
 mod small;
+mod telemetry;
 mod validation;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "independent" => large::independent(extent).await?,
             "validation" => validation::validation(extent).await?,
             "secure" => secure::secure(extent).await?,
+            "telemetry" => telemetry::telemetry(extent).await?,
             "queue" => queue::queue(extent).await?,
             "runs" => runs::runs(extent).await?,
             "runs_planning" => planning::planning(extent).await?,
@@ -63,13 +65,14 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 }
 
 /// What can be asked for alone.
-const GROUPS: [&str; 14] = [
+const GROUPS: [&str; 15] = [
     "single",
     "three",
     "chain",
     "independent",
     "validation",
     "secure",
+    "telemetry",
     "queue",
     "runs",
     "runs_planning",

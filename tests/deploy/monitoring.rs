@@ -6,9 +6,24 @@ mod generated;
 mod watched;
 
 use crate::monitoring::watched::Watched;
-use escapement_tests::{checkout, tool};
+use escapement_tests::{Prometheus, checkout, tool};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
+
+/// A Prometheus with the shipped files, but for where the orchestrator is and how often it looks.
+pub(crate) async fn shipped(program: &Path, directory: &Path, scraped: &str) -> Prometheus {
+    let shipped = checkout::root().join("deploy/monitoring");
+    let configuration = std::fs::read_to_string(shipped.join("prometheus.yaml")).unwrap();
+    assert!(configuration.contains("orchestrator:7401") && configuration.contains("15s"));
+    let configuration = configuration
+        .replace("orchestrator:7401", scraped)
+        .replace("15s", "200ms");
+    std::fs::copy(shipped.join("rules.yaml"), directory.join("rules.yaml")).unwrap();
+    Prometheus::start(program, directory, &configuration)
+        .await
+        .unwrap()
+}
 
 /// The figures, and all their labels, as the page says, which a test of theirs holds against the code.
 fn catalogue() -> (BTreeSet<String>, BTreeSet<String>) {

@@ -49,6 +49,11 @@ impl Prometheus {
         Ok(started)
     }
 
+    /// Where it listens, `IP:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The `data` that the API answers at a path; `None` while it has no good answer.
     pub async fn asked(&self, path: &str) -> Option<Value> {
         let (status, answer) = http::get(&self.address, path, "application/json").await?;

@@ -1,6 +1,7 @@
 //! A real Prometheus with the shipped configuration and rules, which scrapes a real orchestrator under load: every panel and
 //! every alert has data, and the alerts that the load deserves are on their way.
 
+use super::shipped;
 use super::watched::{Watched, with_matchers};
 use crate::stage::{LIMIT, asks, metrics_address};
 use escapement_tests::plans::{StepWords, echo, fail, plan, request, step};
@@ -16,20 +17,6 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// With the shipped files, but for where the orchestrator is and how often it looks.
-async fn shipped(program: &Path, directory: &Path, scraped: &str) -> Prometheus {
-    let shipped = checkout::root().join("deploy/monitoring");
-    let configuration = std::fs::read_to_string(shipped.join("prometheus.yaml")).unwrap();
-    assert!(configuration.contains("orchestrator:7401") && configuration.contains("15s"));
-    let configuration = configuration
-        .replace("orchestrator:7401", scraped)
-        .replace("15s", "200ms");
-    std::fs::copy(shipped.join("rules.yaml"), directory.join("rules.yaml")).unwrap();
-    Prometheus::start(program, directory, &configuration)
-        .await
-        .unwrap()
-}
 
 /// Waits until an expression has a value that is a number.
 async fn has_data(prometheus: &Prometheus, expression: &str) {

@@ -153,7 +153,7 @@ async fn traces_that_are_dropped_say_why() {
 }
 
 /// A file with one sink, which is tried again as soon as it may be.
-fn sink(machine: &Machine, receiver: &Receiver, more: &str) {
+pub(super) fn sink(machine: &Machine, receiver: &Receiver, more: &str) {
     let secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     machine.write("etc/escapement/sink.secret", secret);
     let text = machine.here(&format!(
@@ -164,7 +164,7 @@ fn sink(machine: &Machine, receiver: &Receiver, more: &str) {
     machine.write("etc/escapement/sinks.toml", &text);
 }
 
-const WITH_SINKS: &str = "ESCAPEMENT_EVENTS=/etc/escapement/sinks.toml\n";
+pub(super) const WITH_SINKS: &str = "ESCAPEMENT_EVENTS=/etc/escapement/sinks.toml\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sink_that_lags_gets_all_when_it_is_repaired() {

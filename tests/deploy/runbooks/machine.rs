@@ -20,6 +20,8 @@ pub(super) struct Machine {
     /// Where the orchestrator serves, the first time at any free port.
     address: Option<SocketAddr>,
     figures: String,
+    /// More addresses that stand on the page, each with what it is here.
+    pub(super) addresses: Vec<(&'static str, String)>,
     /// More variables of the orchestrator and of the commands.
     pub(super) variables: Vec<(&'static str, String)>,
     pub(super) directory: PrivateDirectory,
@@ -58,6 +60,7 @@ impl Machine {
             holder,
             address: None,
             figures: String::new(),
+            addresses: Vec::new(),
             variables: Vec::new(),
             directory,
         })
@@ -82,6 +85,11 @@ impl Machine {
         escapement_tests::authority::replace(&self.directory.join(file), text).unwrap();
     }
 
+    /// Where the orchestrator serves its figures.
+    pub(super) fn figures(&self) -> &str {
+        &self.figures
+    }
+
     pub(super) fn orchestrator(&self) -> &Orchestrator {
         self.orchestrator.as_ref().unwrap()
     }
@@ -95,6 +103,9 @@ impl Machine {
     pub(super) fn here(&self, text: &str) -> String {
         let here = self.directory.path().display();
         let mut text = text.to_owned();
+        for (on_the_page, address) in &self.addresses {
+            text = text.replace(on_the_page, address);
+        }
         if let Some(address) = self.address {
             text = text
                 .replace("127.0.0.1:7401", &self.figures)
