@@ -158,6 +158,14 @@ bugs! {
     RunPlannerAskedAgain = "run-planner-asked-again",
     /// A plan may call what the run does without.
     RunDisabledForgotten = "run-disabled-forgotten",
+    /// A planner's plan need not keep to the constraints of its run.
+    RunConstraintUnchecked = "run-constraint-unchecked",
+    /// A run completes without a look at what it must have made.
+    RunArtifactUnseen = "run-artifact-unseen",
+    /// An artifact that was found to be wrong is taken for right.
+    RunArtifactBelieved = "run-artifact-believed",
+    /// A look at an artifact is repeated without a pause.
+    RunLookAtOnce = "run-look-at-once",
     /// No budget binds.
     RunBudgetIgnored = "run-budget-ignored",
     /// No budget binds a planner.

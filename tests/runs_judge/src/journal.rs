@@ -1,11 +1,14 @@
 //! The entries of a journal, read from their bytes. Field numbers are those that journals are stored with.
 
+mod artifacts;
 mod models;
 mod spec;
 mod unit;
 
 use crate::wire::Message;
+use std::collections::BTreeMap;
 
+pub(crate) use artifacts::{Declared, Verified};
 pub(crate) use models::{AskedCall, Budget, KINDS, Usage};
 pub(crate) use spec::Spec;
 pub(crate) use unit::{RANGE, Unit};
@@ -86,18 +89,18 @@ pub(crate) enum Event {
         risks: Vec<(String, u32)>,
         /// Actions whose repetition may be noticed.
         effects: Vec<String>,
+        /// The types of artifacts that actions make.
+        produces: BTreeMap<String, Vec<String>>,
         /// The generation that made it, or 0.
         generation: u32,
         /// What it may not call.
         disabled: Vec<String>,
     },
-    /// An artifact was uploaded.
-    Uploaded {
-        sha256: Vec<u8>,
-        content: Stored,
-        /// Its type, its media type and its name.
-        names: [String; 3],
-    },
+    /// An artifact was declared or uploaded.
+    Declared(Box<Declared>),
+    /// The run looks at artifacts of these types.
+    Verifying(Vec<String>),
+    Verified(Verified),
     GenerationStarted(u32),
     GenerationEnded {
         generation: u32,
@@ -255,6 +258,7 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             document: stored(&body.message(6)?),
             risks: risks(body)?,
             effects: effects(body)?,
+            produces: produces(body)?,
             generation: body.small(18),
             disabled: body.texts(21),
         },
@@ -421,6 +425,15 @@ fn risks(body: &Message<'_>) -> Result<Vec<(String, u32)>, String> {
         Ok((profile.text(1), profile.small(3)))
     };
     body.all(4).map(risk).collect()
+}
+
+/// The types of artifacts that actions make.
+fn produces(body: &Message<'_>) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let of_action = |profile: &[u8]| {
+        let profile = Message::parse(profile)?;
+        Ok((profile.text(1), profile.texts(7)))
+    };
+    body.all(4).map(of_action).collect()
 }
 
 /// Those that change something, or act on somebody, and may not be repeated.

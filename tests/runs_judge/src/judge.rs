@@ -1,8 +1,10 @@
 //! What all runs wrote, sent and were told, and what is wrong with it.
 
 mod allowances;
+mod artifacts;
 mod book;
 mod bounds;
+mod constraints;
 mod deeds;
 mod ledger;
 mod models;

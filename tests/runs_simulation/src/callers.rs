@@ -8,7 +8,7 @@ use escapement_model::opaque::ValueView;
 use escapement_model::{InputRequestId, Opaque, RunId};
 use escapement_run::journal::{AnswerType, Decision, InputRequest, RequestKind, Responder, ResponderKind};
 use escapement_run::outcome::encoded;
-use escapement_run::spec::Spec;
+use escapement_run::spec::{Constraints, Spec};
 use escapement_run::{Answer, Input, OverrideWord, RewindScope, Rollback, ShownState, Upload, plan, preview};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, NotCreated};
@@ -42,14 +42,19 @@ impl World {
             }
             let document = plans::document(&mut self.dice, false);
             match plan::read(&document) {
-                Ok(_) => break document,
+                Ok(plan) if specs::keeps(&plan, &Constraints::default()) => break document,
+                Ok(_) => self.count("plans that break their constraints"),
                 Err(_) => self.count("plans that are none"),
             }
         };
-        let spec = match is_goal {
+        let mut spec = match is_goal {
             true => specs::goal(&mut self.dice),
             false => specs::spec(&mut self.dice),
         };
+        if self.dice.percent(60) {
+            let plan = plan::read(&document).expect("it was read just now");
+            spec.constraints = specs::constraints(&mut self.dice, (!is_goal).then_some(&plan));
+        }
         self.jobs.push(Job {
             key: format!("request {number}"),
             spec,

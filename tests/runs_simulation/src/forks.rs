@@ -17,7 +17,7 @@ impl World {
     pub(crate) fn forks(&mut self, from: RunId) {
         let now_ms = self.now_ms;
         let run_id = RunId::from_random(self.dice.bytes());
-        let spec = specs::spec(&mut self.dice);
+        let mut spec = specs::spec(&mut self.dice);
         let Some(process) = &mut self.process else { return };
         let has_plan = |(run, _): &(&Run, _)| !run.state().has_no_plan();
         let Some((run, _)) = process.host.run(from).filter(has_plan) else {
@@ -38,6 +38,13 @@ impl World {
         let edited = self.edit_of(&plan.document);
         let is_edited = edited.is_some();
         let n_steps = edited.as_ref().map_or(&plan, |edited| &edited.plan).steps.len();
+        let forked = edited.as_ref().map_or(&plan, |edited| &edited.plan);
+        if self.dice.percent(50) {
+            spec.constraints = specs::constraints(&mut self.dice, Some(forked));
+        }
+        if !specs::keeps(forked, &spec.constraints) {
+            return self.count("forks refused");
+        }
         let doubts_of_children = self.doubts_of_children(from);
         let allow_repeat_effects = self.dice.percent(20);
         if allow_repeat_effects {

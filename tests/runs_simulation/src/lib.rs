@@ -4,6 +4,7 @@
 //! what they ask, and answer again.
 //! Tests no shell, and judges nothing: see `escapement_runs_judge`.
 
+mod artifacts;
 mod callers;
 mod contract;
 mod dice;

@@ -2,6 +2,7 @@
 //!
 //! A document lists its steps in canonical order: each depends on earlier ones alone.
 
+use crate::artifacts::KINDS;
 use crate::dice::Dice;
 use escapement_model::Opaque;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, items, value_of};
@@ -33,12 +34,19 @@ pub(crate) fn json_document(dice: &mut Dice, is_child: bool) -> Value {
         });
         steps.collect()
     };
-    json!({
+    let mut document = json!({
         "schema": "escapement.plan/1",
         "name": if is_child { "Child" } else { "Random" },
         "parallel": dice.percent(50),
         "steps": steps,
-    })
+    });
+    if dice.percent(10) {
+        document["constraints"] = match dice.percent(50) {
+            true => json!({"must_produce": [dice.pick(&KINDS)]}),
+            false => json!({"expected_artifact_type": dice.pick(&KINDS)}),
+        };
+    }
+    document
 }
 
 /// A plan that does one thing, of which nobody knows whether it was done if its worker is lost.

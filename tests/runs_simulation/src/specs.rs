@@ -1,15 +1,16 @@
 //! What runs are made from: their limits and policies, who makes their plans, and what is known of actions. Runs nothing.
 
+use crate::artifacts::{KINDS, produced_by};
 use crate::dice::Dice;
 use crate::plans::opaque;
 use escapement_model::Opaque;
 use escapement_run::budget::{Budget, Exhausted, ModelPrice};
 use escapement_run::catalogue::{Catalogue, CatalogueAction};
-use escapement_run::plan::Plan;
+use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{
-    ActionProfile, DependencyDefault, EffectClass, FailureDefault, Fallback, FallbackAction, FallbackKind,
-    InDoubt, Limits, Planner, Policy, ResumePolicy, Risk, Spec,
+    ActionProfile, Constraints, DependencyDefault, EffectClass, FailureDefault, Fallback, FallbackAction,
+    FallbackKind, InDoubt, Limits, Planner, Policy, ResumePolicy, Risk, Spec,
 };
 use serde_json::json;
 
@@ -181,9 +182,39 @@ fn policy(dice: &mut Dice) -> Policy {
     }
 }
 
+/// Random constraints; none if the plan, if there is one, breaks all that are tried.
+pub(crate) fn constraints(dice: &mut Dice, plan: Option<&Plan>) -> Constraints {
+    let some = |dice: &mut Dice, chance, from: &[&str]| {
+        let named = from.iter().filter(|_| dice.percent(chance));
+        named.map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    for _ in 0..TRIES {
+        let (expects, allows, forbids) = (dice.percent(15), dice.percent(25), dice.percent(40));
+        let constraints = Constraints {
+            must_produce: some(dice, 40, &KINDS),
+            expected_artifact_type: if expects {
+                (*dice.pick(&KINDS)).to_owned()
+            } else {
+                String::new()
+            },
+            allowed_actions: some(dice, if allows { 80 } else { 0 }, &ACTIONS),
+            forbidden_actions: some(dice, if forbids { 20 } else { 0 }, &ACTIONS),
+        };
+        if plan.is_none_or(|plan| keeps(plan, &constraints)) {
+            return constraints;
+        }
+    }
+    Constraints::default()
+}
+
+/// True if a plan keeps to constraints and to its own ones: nobody makes a run of any other.
+pub(crate) fn keeps(plan: &Plan, constraints: &Constraints) -> bool {
+    plan::constraints::violations(plan, constraints, &profiles(plan)).is_empty()
+}
+
 /// What is known of the actions of a plan, sorted by name.
 pub(crate) fn profiles(plan: &Plan) -> Vec<ActionProfile> {
-    let own = ["llm.chat", "check.safe", "plan.make"];
+    let own = ["llm.chat", "check.safe", "plan.make", "file.stat"];
     let called = plan.actions().into_iter().chain(own).chain(FALLBACKS);
     let mut names: Vec<String> = called.map(str::to_owned).collect();
     let others: Vec<String> = names.iter().flat_map(|name| alternatives(name)).collect();
@@ -196,7 +227,7 @@ pub(crate) fn profiles(plan: &Plan) -> Vec<ActionProfile> {
 /// Everything that may be called by a plan, as a planner learns it.
 pub(crate) fn catalogue() -> Catalogue {
     let is_tool = |action: &&&str| {
-        !["llm.", "check.", "plan."]
+        !["llm.", "check.", "plan.", "file."]
             .iter()
             .any(|own| action.starts_with(own))
     };
@@ -224,7 +255,7 @@ pub(crate) fn profile(action: String) -> ActionProfile {
     let (class, risk) = action.split_once('.').expect("a name has two parts");
     let effect = match class {
         "pure" | "check" => EffectClass::Pure,
-        "world" => EffectClass::World,
+        "world" | "file" => EffectClass::World,
         "llm" | "plan" => EffectClass::Llm,
         "ext" => EffectClass::External,
         _ => EffectClass::SideEffect,
@@ -241,17 +272,24 @@ pub(crate) fn profile(action: String) -> ActionProfile {
         attempt_ms: 0,
         seen: true,
         alternatives: alternatives(&action),
+        produces: produced_by(&action)
+            .iter()
+            .map(|kind| (*kind).to_owned())
+            .collect(),
         action,
         ..ActionProfile::default()
     }
 }
 
+/// Constraints that are tried for a plan.
+const TRIES: usize = 5;
 /// Actions that are called if the plans failed.
 const FALLBACKS: [&str; 3] = ["idem.safe", "mail.unusual", "ext.destructive"];
 /// Every action that a plan may call.
-pub(crate) const ACTIONS: [&str; 10] = [
+pub(crate) const ACTIONS: [&str; 11] = [
     "check.safe",
     "ext.destructive",
+    "file.stat",
     "idem.safe",
     "llm.chat",
     "mail.destructive",

@@ -1,5 +1,6 @@
 //! Workers: processes with handlers, whose deeds are noted outside of everything that is judged.
 
+use crate::artifacts::{self, Files};
 use crate::contract::{HEARTBEAT_MS, handed};
 use crate::dice::Dice;
 use crate::models;
@@ -230,7 +231,7 @@ impl World {
         let Some(body) = worker.has.get_mut(&token).filter(|_| worker.process == process) else {
             return;
         };
-        let outcome = result_of(body, self.is_stormy, &mut self.dice);
+        let outcome = result_of(body, self.now_ms, self.is_stormy, &mut self.files, &mut self.dice);
         body.finished = Some(outcome.clone());
         if let Outcome::Completed { output, .. } = &outcome {
             let id = *body.execution_id.as_bytes();
@@ -255,26 +256,25 @@ impl World {
 }
 
 /// What a handler comes to.
-fn result_of(body: &Body, is_stormy: bool, dice: &mut Dice) -> Outcome {
+fn result_of(body: &Body, now_ms: u64, is_stormy: bool, files: &mut Files, dice: &mut Dice) -> Outcome {
     let mark = format!("mark-{:016x}", dice.any());
     let completed = |mut output: Value| {
         output["mark"] = json!(mark);
         Outcome::completed(opaque(&output))
     };
+    if body.action == "file.stat" && dice.percent(40) {
+        return failed("E_ONCE");
+    }
+    if body.action == "file.stat" && dice.percent(80) {
+        return artifacts::found(&body.payload, now_ms, files, dice)
+            .map_or_else(|| failed("E_ONCE"), completed);
+    }
     match body.action.as_str() {
         "llm.chat" => return completed(models::answer(&body.payload, dice)),
         "plan.make" if dice.percent(90) => return completed(models::plan(dice)),
         "check.safe" if dice.percent(90) => return completed(models::verdict(dice)),
         _ => {}
     }
-    let failed = |code: &str| {
-        Outcome::Failed(Reported {
-            code: code.to_owned(),
-            message: "it did not work".to_owned(),
-            severity: Some(Severity::Error),
-            ..Reported::default()
-        })
-    };
     match dice.roll(100) {
         0..15 => failed("E_ONCE"),
         15..17 => failed("INVALID_PAYLOAD"),
@@ -289,9 +289,22 @@ fn result_of(body: &Body, is_stormy: bool, dice: &mut Dice) -> Outcome {
         27..40 => {
             let patch =
                 json!({"last": dice.roll(99), "gone": null, "deep": {"n": dice.roll(9), "old": null}});
-            completed(json!({"$state_patch": patch, "n": dice.roll(9)}))
+            let artifacts = artifacts::declared(&body.action, &mark, now_ms, files, dice);
+            completed(json!({"$state_patch": patch, "$artifacts": artifacts, "n": dice.roll(9)}))
         }
         40 => completed(json!({"$state_patch": [1]})),
-        _ => completed(json!({"content": "done", "n": dice.roll(9)})),
+        _ => {
+            let artifacts = artifacts::declared(&body.action, &mark, now_ms, files, dice);
+            completed(json!({"content": "done", "$artifacts": artifacts, "n": dice.roll(9)}))
+        }
     }
+}
+
+fn failed(code: &str) -> Outcome {
+    Outcome::Failed(Reported {
+        code: code.to_owned(),
+        message: "it did not work".to_owned(),
+        severity: Some(Severity::Error),
+        ..Reported::default()
+    })
 }

@@ -1,13 +1,16 @@
 //! Everything that there is in a simulation, and what happens next in it. Judges nothing itself.
 
+use crate::artifacts::Files;
 use crate::callers::Job;
 use crate::contract::Contract;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::plans;
 use crate::process::Process;
+use crate::specs;
 use crate::worker::Worker;
 use escapement_model::{AttemptToken, ExecutionId, Opaque, RunId};
+use escapement_run::spec::Constraints;
 use escapement_run::{Input, plan};
 use escapement_runs_judge::{Judge, Told};
 use escapement_store::MemoryDisk;
@@ -75,6 +78,8 @@ pub(crate) struct World {
     pub(crate) process: Option<Process>,
     pub(crate) contract: Option<Contract>,
     pub(crate) workers: Vec<Worker>,
+    /// Where all workers write.
+    pub(crate) files: Files,
     boots: u64,
     pub(crate) jobs: Vec<Job>,
     pub(crate) judge: Judge,
@@ -90,7 +95,7 @@ impl World {
                 true => plans::errand(),
                 false => plans::document(&mut dice, true),
             };
-            if plan::read(&document).is_ok() {
+            if plan::read(&document).is_ok_and(|plan| specs::keeps(&plan, &Constraints::default())) {
                 break document;
             }
         };
@@ -111,6 +116,7 @@ impl World {
             process: None,
             contract: None,
             workers: (0..2).map(|_| Worker::new(1, &mut dice)).collect(),
+            files: Files::default(),
             boots: 0,
             jobs: Vec::new(),
             judge: Judge::default(),

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::limits::MESSAGE_CHARS_MAX;
 use escapement_model::opaque::StructBuilder;
+use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
     // RUN-12.7
@@ -87,7 +88,7 @@ impl Turn<'_> {
             .into_iter()
             .map(str::to_string)
             .collect();
-        if wanted.is_empty() {
+        if wanted.is_empty() || planted::is_on(Bug::RunArtifactUnseen) {
             return Some(Ok(()));
         }
         if !self.state.is_verifying {
@@ -224,7 +225,10 @@ impl Turn<'_> {
             (None, None) => format!("{LOOK_ACTION} does not say what it found"),
             (Some(error), _) => format!("{LOOK_ACTION}: {}: {}", error.code, error.message),
         };
-        let delay_ms = LOOK_AGAIN_MS << artifact.attempts.min(LOOKS_MAX);
+        let delay_ms = match planted::is_on(Bug::RunLookAtOnce) {
+            true => 1,
+            false => LOOK_AGAIN_MS << artifact.attempts.min(LOOKS_MAX),
+        };
         self.emit(Event::ArtifactVerified(ArtifactVerified {
             number,
             problem: cut(&problem, MESSAGE_CHARS_MAX),
@@ -238,7 +242,9 @@ impl Turn<'_> {
     }
 
     fn judge_artifact(&mut self, artifact: &ArtifactCreated, found: &Found) {
-        let problem = artifacts::problem(artifact, found).unwrap_or_default();
+        let problem =
+            artifacts::problem(artifact, found).filter(|_| !planted::is_on(Bug::RunArtifactBelieved));
+        let problem = problem.unwrap_or_default();
         self.emit(Event::ArtifactVerified(ArtifactVerified {
             number: artifact.number,
             problem,

@@ -1,6 +1,6 @@
 //! Planners, models, budgets and sessions in the entries of a journal.
 
-use super::{Event, Stored, Unit, optional, stored};
+use super::{Event, Stored, Unit, artifacts, optional, stored};
 use crate::wire::Message;
 
 /// What a budget limits: calls of models, calls of tools, tokens, cost.
@@ -31,6 +31,7 @@ pub(crate) struct AskedCall {
 
 pub(super) fn of_models(kind: u32, body: &Message<'_>) -> Result<Event, String> {
     Ok(match kind {
+        52..=54 => artifacts::of_artifacts(kind, body)?,
         44 => Event::GenerationStarted(body.small(1)),
         46 => Event::GenerationEnded {
             generation: body.small(1),
@@ -45,12 +46,6 @@ pub(super) fn of_models(kind: u32, body: &Message<'_>) -> Result<Event, String> 
             unit: Unit::of(&body.message(1)?),
             output: stored(&body.message(3)?.message(2)?),
             key: body.message(3)?.bytes(1).to_vec(),
-        },
-        // What has a unit is declared by an output.
-        52 if !body.has(3) => Event::Uploaded {
-            sha256: body.bytes(11).to_vec(),
-            content: stored(&body.message(9)?),
-            names: [body.text(5), body.text(6), body.text(7)],
         },
         55 => {
             let call = |call: &[u8]| {

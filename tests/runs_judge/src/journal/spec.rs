@@ -35,10 +35,20 @@ pub(crate) struct Spec {
     /// The words for effects of which nothing is known, and for those that took too long; 2 is to repeat them.
     pub(crate) unknown: u32,
     pub(crate) timed_out: u32,
+    pub(crate) preset: String,
+    /// What the planner makes the first plan for; empty if the run was given one.
+    pub(crate) goal: String,
+    /// The types of artifacts that it must make.
+    pub(crate) must_produce: Vec<String>,
+    /// The actions that its plans may call; all if it is empty.
+    pub(crate) allowed: Vec<String>,
+    pub(crate) forbidden: Vec<String>,
 }
 
 pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
-    let (limits, policy) = (body.message(3)?, body.message(4)?);
+    let (limits, policy, constraints) = (body.message(3)?, body.message(4)?, body.message(30)?);
+    let mut must_produce = constraints.texts(1);
+    must_produce.push(constraints.text(2));
     Ok(Spec {
         run_ms: limits.number(6),
         lifetime_ms: limits.number(7),
@@ -56,6 +66,11 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
         forked_from: body.bytes(14).to_vec(),
         unknown: policy.small(1),
         timed_out: policy.small(2),
+        preset: body.text(15),
+        goal: body.text(20),
+        must_produce,
+        allowed: constraints.texts(3),
+        forbidden: constraints.texts(4),
         session_id: body.text(27),
         max_turns: limits.small(18),
         max_generations: limits.small(19),

@@ -34,6 +34,11 @@ impl Unit {
         self.index / RANGE == 2
     }
 
+    /// True for the look at an artifact; the rest of its index is the number of the artifact.
+    pub(crate) fn is_look(self) -> bool {
+        self.index / RANGE == 3
+    }
+
     /// The nth call that this turn asks for.
     pub(crate) fn tool_call(self, n: u32) -> Self {
         let index = 2 * RANGE + 64 * self.index + n;

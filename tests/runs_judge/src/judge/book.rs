@@ -1,5 +1,6 @@
 //! The journal of one run, and what it comes to.
 
+use super::artifacts::Artifacts;
 use super::bounds::Doings;
 use super::deeds::Settled;
 use super::money::Purse;
@@ -46,7 +47,10 @@ pub(super) struct Book {
     pub(super) view: View,
     /// Steps that were set back and had effects: which, by the numbers of the entries.
     pub(super) set_back: BTreeMap<u64, String>,
-    /// What was uploaded: SHA-256 and names of each.
+    /// The types of artifacts that the revision at hand must make.
+    pub(super) wanted: Vec<String>,
+    pub(super) artifacts: Artifacts,
+    /// What was uploaded: SHA-256, and type, media type and name of each.
     pub(super) uploads: BTreeSet<(Vec<u8>, [String; 3])>,
     created_at: i64,
     started: bool,
@@ -151,6 +155,8 @@ impl Book {
             doings: Doings::default(),
             view: View::default(),
             set_back: BTreeMap::new(),
+            wanted: Vec::new(),
+            artifacts: Artifacts::default(),
             uploads: BTreeSet::new(),
             created_at: 0,
             started: false,
@@ -243,6 +249,7 @@ impl Book {
                 document,
                 risks,
                 effects,
+                produces,
                 generation,
                 disabled,
             } => {
@@ -253,6 +260,7 @@ impl Book {
                 self.risks = risks.into_iter().collect();
                 let document = desk.object(&document);
                 self.check_revision(&document, generation, &disabled, desk);
+                self.check_constraints(&document, generation, &produces, desk);
                 if generation > 0 {
                     self.doings.are_promised(desk);
                 }
@@ -267,6 +275,7 @@ impl Book {
                 if self.fell_back {
                     desk.finds("RI2", "a run whose fallback was called completes");
                 }
+                self.check_made(desk);
                 self.ends(6, desk);
             }
             Event::Failed { timed_out } => self.ends(if timed_out { 8 } else { 7 }, desk),
@@ -300,11 +309,14 @@ impl Book {
             Event::SessionRead { .. } | Event::StatePatched { .. } => {
                 self.take_of_session(entry.event, desk);
             }
-            Event::Uploaded {
-                sha256,
-                content,
-                names,
-            } => self.uploaded(sha256, &content, names, desk),
+            Event::Declared(declared) => {
+                if declared.unit.is_none() {
+                    self.uploaded(&declared, desk);
+                }
+                self.declared(*declared, desk);
+            }
+            Event::Verifying(wanted) => self.verifies(&wanted, desk),
+            Event::Verified(verified) => self.verified(&verified, desk),
             Event::Recovered | Event::Checkpoint | Event::RolledBack(_) | Event::TimedOut | Event::Other => {}
         }
     }
@@ -345,6 +357,7 @@ impl Book {
             Event::StepSkipped { step } | Event::StepBlocked(step) => self.moves(step, Stage::Left, desk),
             Event::StepReset(step) => {
                 self.sets_back(step, desk);
+                self.artifacts.set_back(step);
                 desk.count("steps that were set back");
                 self.doings.are_open = true;
                 if self.cause.is_some_and(|(cause, _)| cause == Some(step)) {
@@ -445,6 +458,10 @@ impl Book {
             for at in backing_off.filter_map(|unit| unit.retry_at) {
                 bound = bound.min(at);
             }
+        }
+        // A look is due only while the run verifies.
+        if self.started && !self.pause_wanted && self.cause.is_none() {
+            bound = bound.min(self.artifacts.due_at().unwrap_or(bound));
         }
         let waits = self.requests.values().any(|request| request.open);
         if self.started && !waits {

@@ -40,6 +40,8 @@ pub(super) struct Doings {
     pub(super) are_open: bool,
     /// The run was taken up by another process.
     is_taken_up: bool,
+    /// The run looks at artifacts, which takes time that no preview counts.
+    pub(super) looks: bool,
 }
 
 impl Doings {
@@ -139,7 +141,8 @@ impl Book {
         }
         self.doings.active_ms += passed_ms;
         let doings = &self.doings;
-        let is_bounded = !doings.is_taken_up && doings.n_uncounted == 0 && self.spec.generation_ms == 0;
+        let is_told = doings.n_uncounted == 0 && self.spec.generation_ms == 0;
+        let is_bounded = is_told && !doings.is_taken_up && !doings.looks;
         let Some(bounds) = doings.bounds().filter(|_| is_bounded) else {
             return;
         };

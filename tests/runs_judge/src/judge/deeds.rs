@@ -221,7 +221,8 @@ impl Book {
         desk: &mut Desk<'_>,
     ) {
         let unit = called.unit;
-        if unit.is_generation() || unit.is_check() || !self.effects.contains(&called.action) {
+        let is_own = unit.is_generation() || unit.is_check() || unit.is_look();
+        if is_own || !self.effects.contains(&called.action) {
             return;
         }
         let key = key_of(&called.action, payload, &self.environment);

@@ -34,7 +34,8 @@ impl Execution {
             unit,
             attempt: called.attempt,
             action: called.action.clone(),
-            may_use: called.reserved.unwrap_or([0, 1, 0, 0]),
+            // A look at an artifact is in no budget.
+            may_use: called.reserved.unwrap_or([0, u64::from(!unit.is_look()), 0, 0]),
             model: called.model.clone(),
             request,
             n_submitted_in_boot: 0,

@@ -79,6 +79,9 @@ impl Book {
     // RI10
     fn check_payload(&self, called: &Called, payload: &Value, desk: &mut Desk<'_>) {
         let unit = called.unit;
+        if unit.is_look() {
+            return self.check_look(called, payload, desk);
+        }
         if unit.is_generation() || unit.is_check() {
             return self.check_own_payload(called, payload, desk);
         }

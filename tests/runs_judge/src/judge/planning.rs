@@ -51,6 +51,7 @@ impl Book {
                 }
                 self.fell_back |= falls_back;
                 self.n_substitutions += u32::from(substitutes);
+                self.artifacts.verifies = false;
                 self.substitutes = substitutes;
                 // RI8
                 if self.n_substitutions > self.spec.max_substitutions {

@@ -16,6 +16,7 @@ impl Book {
             (step.epoch, step.is_epoch_open) = (floor.unwrap_or(0), floor.is_some());
         }
         self.evaluations.clear();
+        self.artifacts.begin_anew();
         self.cause = None;
     }
 

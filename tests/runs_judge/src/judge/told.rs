@@ -212,7 +212,7 @@ fn says(event: &Event, what: &Done) -> bool {
         ),
         Done::Checkpoint => matches!(event, Event::Checkpoint),
         Done::Upload { sha256 } => {
-            matches!(event, Event::Uploaded { sha256: uploaded, .. } if uploaded[..] == sha256[..])
+            matches!(event, Event::Declared(upload) if upload.unit.is_none() && upload.sha256[..] == sha256[..])
         }
         Done::Answer {
             request, responder, ..

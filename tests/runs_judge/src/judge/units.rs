@@ -108,6 +108,10 @@ impl Book {
     fn called(&mut self, called: &Called, desk: &mut Desk<'_>) {
         desk.count("attempts");
         let unit = called.unit;
+        if unit.is_look() {
+            self.looks(called, desk);
+            return self.is_sent(called, desk);
+        }
         let repeats = if called.action == self.spec.llm_action || unit.is_generation() {
             "RI5"
         } else {
@@ -148,7 +152,14 @@ impl Book {
         (it.live, it.attempts, it.retry_at) = (Some(called.attempt), called.attempt, None);
         it.subject.clone_from(&called.subject);
         self.check_called(called, desk);
+        self.check_action(called, desk);
         self.spends(called, desk);
+        self.is_sent(called, desk);
+    }
+
+    /// The attempt is sent as what it is.
+    fn is_sent(&mut self, called: &Called, desk: &mut Desk<'_>) {
+        let unit = called.unit;
         let request = desk.load(&called.request);
         self.check_request(called, &request, desk);
         let id = self.attempt(unit, called.attempt).id("execution");
@@ -182,6 +193,10 @@ impl Book {
         self.doings.n_uncounted += u64::from(output.class == 6);
         let unit = output.unit;
         let value = output.output.as_ref().map(|output| desk.value(output));
+        if unit.is_look() {
+            self.has_looked(output, value.clone(), desk);
+            return self.check_given(output, value, desk);
+        }
         let stage = self.stage_of(unit);
         self.settles(output, value.as_ref(), desk);
         let Some(it) = self.in_epoch(unit, desk) else {
@@ -203,6 +218,13 @@ impl Book {
             it.output.clone_from(&value);
         }
         self.checked(unit, value.as_ref());
+        self.check_given(output, value, desk);
+    }
+
+    // RI3, RI14
+    /// An output is what a worker gave, in an execution that has ended.
+    fn check_given(&self, output: &Output, value: Option<Value>, desk: &mut Desk<'_>) {
+        let (unit, completed) = (output.unit, output.class == 0);
         let id = self.attempt(unit, output.attempt).id("execution");
         desk.deeds.ended(&id, output.class, self.at);
         if let Some(execution) = desk.executions.get_mut(&id) {
@@ -267,6 +289,9 @@ impl Book {
 
     /// True if the journal waits for the end of this execution.
     pub(super) fn awaits(&self, execution: &ledger::Execution) -> bool {
+        if execution.unit.is_look() {
+            return !self.has_ended() && self.artifacts.awaits(execution.unit, execution.attempt);
+        }
         let runs = self.stage_of(execution.unit) == Some(Stage::Running);
         let unit = self.unit(execution.unit);
         runs && !self.has_ended() && unit.is_some_and(|unit| unit.live == Some(execution.attempt))

@@ -3,20 +3,17 @@
 use super::book::Book;
 use super::{Desk, Finding, Judge};
 use crate::canonical::{sha256 as digest_of, uuid};
-use crate::journal::Stored;
+use crate::journal::Declared;
 
 impl Book {
     // RI1
     /// What was uploaded is there, as it was given, and once.
-    pub(super) fn uploaded(
-        &mut self,
-        sha256: Vec<u8>,
-        content: &Stored,
-        names: [String; 3],
-        desk: &mut Desk<'_>,
-    ) {
+    pub(super) fn uploaded(&mut self, upload: &Declared, desk: &mut Desk<'_>) {
         desk.count("uploads");
-        if digest_of(&desk.load(content))[..] != sha256 {
+        let sha256 = upload.sha256.clone();
+        let names = [&upload.kind, &upload.mime_type, &upload.name].map(String::clone);
+        let content = upload.content.clone().unwrap_or_default();
+        if digest_of(&desk.load(&content))[..] != sha256 {
             desk.finds("RI1", "an upload has another content than its hash says");
         }
         if !self.uploads.insert((sha256, names)) {
