@@ -1,4 +1,5 @@
 //! Triggers over runs on a store in memory: what damage, other callers and clocks do to them.
 
 mod damage;
+mod waiting;
 mod world;
