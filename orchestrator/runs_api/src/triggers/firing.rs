@@ -107,13 +107,12 @@ impl Triggers {
         let id = trigger_id.to_owned();
         let (kind, bytes) = (words(&found.cause).0, found.data.len());
         let change = move |host: &mut RunsHost, now| fire(host, &id, &key, &found, made, now);
-        let fired = runs.change(bytes, change).await?;
+        let fired = self.change(trigger_id, bytes, change).await?;
         if let Some(new) = fired.as_ref().filter(|fired| fired.is_new) {
             let mut known = [STARTED, WAITING, SKIPPED].into_iter();
             let outcome = known.find(|status| *status == new.firing.status);
             runs.fired(kind, outcome.unwrap_or(FAILED), 1);
         }
-        self.reload(trigger_id).await?;
         Ok(fired)
     }
 
