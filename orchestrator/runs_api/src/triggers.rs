@@ -15,12 +15,14 @@ mod service;
 mod tests;
 mod webhooks;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use escapement_runs_host::EventKind;
 use escapement_runs_shell::CallError;
 use escapement_store::runs::Definition;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex as AsyncMutex, Notify, OnceCell};
 
 use crate::run_service::Runs;
 use index::Index;
@@ -39,6 +41,9 @@ struct Shared {
     index: Mutex<Index>,
     /// Set once the index holds all triggers.
     loaded: OnceCell<()>,
+    /// The events that runs were told to keep; until then they keep all. Held while a trigger is read and taken into the index, so
+    /// that nothing older takes the place of what is newer.
+    wanted: AsyncMutex<Option<BTreeSet<EventKind>>>,
     /// Told if something is due earlier.
     changed: Notify,
     /// Deliveries that were not believed.
@@ -58,6 +63,7 @@ impl Triggers {
             maker,
             index: Mutex::default(),
             loaded: OnceCell::new(),
+            wanted: AsyncMutex::default(),
             changed: Notify::new(),
             n_refused: AtomicU64::new(0),
         }))

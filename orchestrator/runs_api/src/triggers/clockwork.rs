@@ -1,8 +1,10 @@
 //! Fires what is due: one structure for all triggers, which sleeps while nothing is. Decides nothing about a firing.
 
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
-use escapement_runs_host::RunsHost;
+use escapement_runs_host::{EventKind, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
 use escapement_triggers::{Cause, due};
@@ -104,42 +106,70 @@ impl Triggers {
             }
             before = page.next();
             if before.is_none() {
-                return self.want_events().await;
+                return self.want_events(&mut *self.0.wanted.lock().await).await;
             }
         }
     }
 
-    /// Tells runs what triggers listen to.
-    pub(super) async fn want_events(&self) -> Result<(), Rejection> {
+    /// Tells runs what triggers listen to, unless it is what they were told last.
+    async fn want_events(&self, told: &mut Option<BTreeSet<EventKind>>) -> Result<(), Rejection> {
         let wanted = self.index().wanted();
+        if told.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let tell = wanted.clone();
         let change = move |host: &mut RunsHost, _| {
-            host.want_events(wanted);
+            host.want_events(tell);
             Ok(())
         };
-        Ok(self.0.maker.handle().change(0, change).await?)
+        self.0.maker.handle().change(0, change).await?;
+        *told = Some(wanted);
+        Ok(())
     }
 
-    /// Takes a trigger into the index as it durably is.
+    /// Changes a trigger, and takes it into the index as it is afterwards, also if its caller has gone meanwhile.
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        trigger_id: &str,
+        bytes: usize,
+        change: impl FnOnce(&mut RunsHost, i64) -> Result<T, CallError> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let (triggers, id) = (self.clone(), trigger_id.to_owned());
+        let changed = tokio::spawn(async move {
+            let changed = triggers.0.maker.handle().change(bytes, change).await;
+            // What was not answered may have been done all the same.
+            let reloaded = triggers.reload(&id).await;
+            let changed = changed?;
+            reloaded.map(|()| changed)
+        });
+        match changed.await {
+            Ok(changed) => changed,
+            Err(defect) if defect.is_panic() => resume_unwind(defect.into_panic()),
+            Err(_) => Err(CallError::Stopping.into()),
+        }
+    }
+
+    /// Takes a trigger into the index as it durably is. One that cannot be read now is due, and read again then.
     pub(super) async fn reload(&self, trigger_id: &str) -> Result<(), Rejection> {
-        let kept = self.stored(trigger_id).await?.map(|(_, kept)| kept);
-        let next = kept.as_ref().and_then(|kept| kept.next(now_ms()));
-        let wanted = {
-            let mut index = self.index();
-            let before = index.wanted();
-            index.set(trigger_id, kept.as_ref(), next);
-            index.wanted() != before
-        };
-        if wanted {
-            self.want_events().await?;
+        self.loaded().await?;
+        let mut told = self.0.wanted.lock().await;
+        let stored = self.stored(trigger_id).await;
+        match &stored {
+            Ok(found) => {
+                let kept = found.as_ref().map(|(_, kept)| kept);
+                let next = kept.and_then(|kept| kept.next(now_ms()));
+                self.index().set(trigger_id, kept, next);
+            }
+            Err(_) => self.index().look_again(trigger_id, now_ms()),
         }
         self.0.changed.notify_one();
-        Ok(())
+        self.want_events(&mut told).await?;
+        Ok(stored.map(|_| ())?)
     }
 
     pub(super) async fn handle_due(&self, trigger_id: &str) -> Result<(), Rejection> {
         let Some((_, kept)) = self.stored(trigger_id).await? else {
-            self.index().set(trigger_id, None, None);
-            return Ok(());
+            return self.reload(trigger_id).await;
         };
         if let Some(first) = kept.waiting.first() {
             self.go_on(trigger_id, first.clone()).await?;

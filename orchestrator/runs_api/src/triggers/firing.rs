@@ -55,6 +55,16 @@ pub(super) struct Fired {
     pub(super) is_new: bool,
 }
 
+impl Fired {
+    /// A firing that was there before.
+    fn before(known: KeptFiring) -> Self {
+        Self {
+            firing: known.firing,
+            is_new: false,
+        }
+    }
+}
+
 /// What is made for a firing: its run, or why there is none.
 enum Made {
     Run(Box<(Create, Links)>),
@@ -88,8 +98,7 @@ impl Triggers {
         if let Some(known) = known
             && !found.has_waited
         {
-            let (firing, is_new) = (known.firing, false);
-            return Ok(Some(Fired { firing, is_new }));
+            return Ok(Some(Fired::before(known)));
         }
         let Some((_, before)) = before else {
             return Ok(None);
@@ -98,13 +107,12 @@ impl Triggers {
         let id = trigger_id.to_owned();
         let (kind, bytes) = (words(&found.cause).0, found.data.len());
         let change = move |host: &mut RunsHost, now| fire(host, &id, &key, &found, made, now);
-        let fired = runs.change(bytes, change).await?;
+        let fired = self.change(trigger_id, bytes, change).await?;
         if let Some(new) = fired.as_ref().filter(|fired| fired.is_new) {
             let mut known = [STARTED, WAITING, SKIPPED].into_iter();
             let outcome = known.find(|status| *status == new.firing.status);
             runs.fired(kind, outcome.unwrap_or(FAILED), 1);
         }
-        self.reload(trigger_id).await?;
         Ok(fired)
     }
 
@@ -157,11 +165,9 @@ fn fire(
 ) -> Result<Option<Fired>, CallError> {
     let name = key.text();
     let known = known(host.definition(DefinitionKind::Firing, &name)).map_err(of_store)?;
-    if let Some(known) = known
-        && !(found.has_waited && known.firing.status == WAITING)
-    {
-        let (firing, is_new) = (known.firing, false);
-        return Ok(Some(Fired { firing, is_new }));
+    let waits = |known: &KeptFiring| found.has_waited && known.firing.status == WAITING;
+    if known.as_ref().is_some_and(|known| !waits(known)) {
+        return Ok(known.map(Fired::before));
     }
     let Some(definition) = host
         .definition(DefinitionKind::Trigger, trigger_id)
@@ -179,7 +185,7 @@ fn fire(
         reason.clone_into(&mut firing.reason);
         firing.message = message;
     };
-    match edge(&mut kept, &found.cause, now) {
+    match edge(&mut kept, found, now) {
         Edge::None => return Ok(None),
         Edge::Cools(_) => becomes(SKIPPED, "COOLDOWN", "It fired too short a time ago.".to_owned()),
         Edge::Fires(_) if found.depth > DEPTH_MAX => {
@@ -206,11 +212,12 @@ fn fire(
                 kept.last_fired_at = now;
                 kept.fire_count += 1;
             }
+            if status == WAITING && found.has_waited {
+                // Nothing has changed: neither what it waits for nor its place.
+                return Ok(known.map(Fired::before));
+            }
             if status == WAITING {
-                match found.has_waited {
-                    true => kept.waiting.insert(0, name.clone()),
-                    false => kept.waiting.push(name.clone()),
-                }
+                kept.waiting.push(name.clone());
             }
             becomes(status, &reason, message);
         }
@@ -281,9 +288,11 @@ fn admitted(
 }
 
 // TRIG-4.1
-/// Whether an edge fires; every other cause does.
-fn edge(kept: &mut Kept, cause: &Cause, now: i64) -> Edge {
-    let (Cause::Edge(n), Some(Config::Condition(condition))) = (cause, &kept.trigger.config) else {
+/// Whether an edge fires; every other cause does, and so does an edge that has waited: it was counted before.
+fn edge(kept: &mut Kept, found: &Found, now: i64) -> Edge {
+    let (Cause::Edge(n), Some(Config::Condition(condition)), false) =
+        (&found.cause, &kept.trigger.config, found.has_waited)
+    else {
         return Edge::Fires(0);
     };
     let mut seen = Seen {

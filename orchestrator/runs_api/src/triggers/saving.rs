@@ -93,8 +93,7 @@ impl Triggers {
             host.define(DefinitionKind::Trigger, &id, change);
             Ok(true)
         };
-        let is_new = self.0.maker.handle().change(0, change).await?;
-        self.reload(&trigger_id).await?;
+        let is_new = self.change(&trigger_id, 0, change).await?;
         Ok(v1::CreateTriggerResponse {
             trigger: Some(self.get(trigger_id, String::new()).await?),
             webhook_secret: if is_new { drawn } else { String::new() },
@@ -190,8 +189,7 @@ impl Triggers {
             keep(host, &definition, &kept, now);
             Ok(Ok(()))
         };
-        self.0.maker.handle().change(0, change).await??;
-        self.reload(&trigger_id).await?;
+        self.change(&trigger_id, 0, change).await??;
         self.get(trigger_id, String::new()).await
     }
 
@@ -227,8 +225,7 @@ impl Triggers {
             host.define(DefinitionKind::Trigger, &id, DefinitionChange::Delete);
             Ok(Ok(()))
         };
-        self.0.maker.handle().change(0, change).await??;
-        self.reload(&trigger_id).await?;
+        self.change(&trigger_id, 0, change).await??;
         let clear = move |saved: &mut SavedPlan| {
             let is_it = saved.trigger_id == trigger_id;
             if is_it {

@@ -5,23 +5,10 @@ use escapement_store::runs::DefinitionKind;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::trigger::Config as Kind;
-use escapement_wire::runs::v1::trigger_service_server::TriggerService;
-use tonic::{Code, Request};
 
 use super::world::{World, nothing, on_event};
 use crate::triggers::firing::{FAILED, STARTED, keep, now_ms};
 use crate::triggers::record::{Kept, kept};
-
-async fn publish(world: &World, kind: &str, id: &str) -> Result<usize, Code> {
-    let request = v1::PublishEventRequest {
-        r#type: kind.to_owned(),
-        id: id.to_owned(),
-        ..v1::PublishEventRequest::default()
-    };
-    let told = world.triggers.publish_event(Request::new(request)).await;
-    let told = told.map_err(|status| status.code())?;
-    Ok(told.into_inner().firings.len())
-}
 
 #[tokio::test]
 async fn a_firing_of_a_damaged_plan_has_failed_and_all_others_fire() {
@@ -54,13 +41,13 @@ async fn a_firing_of_a_damaged_plan_has_failed_and_all_others_fire() {
 async fn a_damaged_firing_is_one_and_is_not_waited_for() {
     let world = World::new();
     let trigger = world.trigger(on_event("e"), nothing(), "queue").await;
-    publish(&world, "e", "1").await.unwrap();
+    assert_eq!(world.publish("e", "1").await, Ok(1));
     let [firing] = &world.firings(&trigger).await[..] else {
         panic!("one firing")
     };
     let name = firing.firing_id.clone();
     world.damage(DefinitionKind::Firing, &name, Some(&trigger)).await;
-    assert_eq!(publish(&world, "e", "1").await, Ok(1));
+    assert_eq!(world.publish("e", "1").await, Ok(1));
     assert_eq!(world.kept(&trigger).await.fire_count, 1);
 
     let id = trigger.clone();

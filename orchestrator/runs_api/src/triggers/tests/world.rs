@@ -7,26 +7,31 @@ use escapement_model::{Namespace, Opaque};
 use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::{Ending, Outgoing, RunsHandle, Setup, Tally, start};
-use escapement_store::runs::{DefinitionChange, DefinitionKind, DefinitionPut, MemoryRunsDisk, RunRemoval};
+use escapement_store::runs::{
+    Definition, DefinitionChange, DefinitionKind, DefinitionPut, MemoryRunsDisk, RunRemoval,
+};
 use escapement_wire::json::to_opaque;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::goal_service_server::GoalService;
 use escapement_wire::runs::v1::plan_service_server::PlanService;
+use escapement_wire::runs::v1::run_service_server::RunService;
+use escapement_wire::runs::v1::session_service_server::SessionService;
 use escapement_wire::runs::v1::trigger::Config as Kind;
 use escapement_wire::runs::v1::trigger_service_server::TriggerService;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
-use tonic::Request;
+use tonic::{Code, Request};
 
 use crate::run_service::Runs;
 use crate::triggers::Triggers;
 use crate::triggers::record::Kept;
-use crate::{Goals, Plans};
+use crate::{Goals, Plans, Sessions};
 
 pub(super) struct World {
     pub(super) triggers: Triggers,
+    pub(super) maker: Runs,
     handle: RunsHandle,
     _outgoing: UnboundedReceiver<Outgoing>,
 }
@@ -50,7 +55,8 @@ impl World {
         .unwrap();
         let maker = Runs::new(handle.clone(), config);
         Self {
-            triggers: Triggers::new(maker),
+            triggers: Triggers::new(maker.clone()),
+            maker,
             handle,
             _outgoing: received,
         }
@@ -59,6 +65,18 @@ impl World {
     /// Makes a trigger; returns its id.
     pub(super) async fn trigger(&self, config: Kind, run: What, overlap: &str) -> String {
         create(&self.triggers, config, run, overlap).await
+    }
+
+    /// How many triggers an event fires.
+    pub(super) async fn publish(&self, kind: &str, id: &str) -> Result<usize, Code> {
+        let request = v1::PublishEventRequest {
+            r#type: kind.to_owned(),
+            id: id.to_owned(),
+            ..v1::PublishEventRequest::default()
+        };
+        let told = self.triggers.publish_event(Request::new(request)).await;
+        let told = told.map_err(|status| status.code())?;
+        Ok(told.into_inner().firings.len())
     }
 
     pub(super) async fn firings(&self, trigger_id: &str) -> Vec<v1::Firing> {
@@ -116,6 +134,36 @@ impl World {
         goals.update_goal(Request::new(request)).await.unwrap();
     }
 
+    /// Makes a session in which `on` is false.
+    pub(super) async fn session(&self, session_id: &str) {
+        let request = v1::CreateSessionRequest {
+            session_id: session_id.to_owned(),
+            state: Some(object(&json!({"on": false}))),
+            ..v1::CreateSessionRequest::default()
+        };
+        let sessions = Sessions::new(self.handle.clone());
+        sessions.create_session(Request::new(request)).await.unwrap();
+    }
+
+    /// Turns a session on or off.
+    pub(super) async fn turn(&self, session_id: &str, on: bool) {
+        let request = v1::MergeSessionStateRequest {
+            session_id: session_id.to_owned(),
+            patch: Some(object(&json!({"on": on}))),
+            ..v1::MergeSessionStateRequest::default()
+        };
+        let sessions = Sessions::new(self.handle.clone());
+        sessions.merge_session_state(Request::new(request)).await.unwrap();
+    }
+
+    pub(super) async fn cancel(&self, run_id: &str) {
+        let request = v1::CancelRunRequest {
+            run_id: run_id.to_owned(),
+            ..v1::CancelRunRequest::default()
+        };
+        self.maker.cancel_run(Request::new(request)).await.unwrap();
+    }
+
     /// Writes something that nothing can read in the place of a definition.
     pub(super) async fn damage(&self, kind: DefinitionKind, name: &str, owner: Option<&str>) {
         let put = DefinitionPut {
@@ -138,6 +186,14 @@ impl World {
             Ok(())
         };
         self.handle.change(0, change).await.unwrap();
+    }
+
+    pub(super) async fn definitions(&self, kind: DefinitionKind) -> Vec<Definition> {
+        let read = self
+            .handle
+            .readers()
+            .read(move |reader| reader.definitions(kind, None, None, None, 100));
+        read.await.unwrap().definitions
     }
 
     /// What a trigger remembers.
@@ -188,8 +244,13 @@ pub(super) fn nothing() -> What {
     steps(&json!([]))
 }
 
+/// A run that lives until it is cancelled.
+pub(super) fn question() -> What {
+    steps(&json!([{"key": "ask", "type": "user_input", "config": {"question": "Well?"}}]))
+}
+
 pub(super) fn object(value: &Value) -> Opaque {
     to_opaque(value.as_object().unwrap())
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
