@@ -9,6 +9,7 @@ mod expiry;
 mod handlers;
 mod issuers;
 mod matrix;
+mod narrowed;
 mod open_calls;
 mod operators;
 mod policies;

@@ -206,6 +206,28 @@ impl Principal {
         grants.any(|grant| grant.reads(namespace) && grant.finds(&self.name, owner))
     }
 
+    /// Refuses a call that goes on about what lies in the namespace and is that user's, if the principal does not find it any more.
+    /// `None` stands for every namespace, and for what is every user's.
+    ///
+    /// # Errors
+    /// [`Denial::NamespaceNotPermitted`]; [`Denial::UserNotPermitted`] if it finds only what is of others there.
+    pub fn check_scope(&self, namespace: Option<&Namespace>, user: Option<&str>) -> Result<(), Denial> {
+        let reads = |grant: &&Grant| match namespace {
+            Some(namespace) => grant.reads(namespace),
+            None => grant.reads_all() || (grant.reads_somewhere() && grant.namespaces == NamespaceScope::All),
+        };
+        let mut reading = self.grants.iter().filter(reads).peekable();
+        if reading.peek().is_none() {
+            return Err(Denial::NamespaceNotPermitted {
+                namespace: namespace.map_or("*", Namespace::as_str).to_owned(),
+            });
+        }
+        match reading.any(|grant| grant.finds(&self.name, user)) {
+            true => Ok(()),
+            false => Err(Denial::UserNotPermitted { field: "user_id" }),
+        }
+    }
+
     /// All that it finds: what lies in one of these namespaces and is that user's. `None`: every namespace, every user.
     pub fn scopes(&self) -> Vec<(Option<&Namespace>, Option<&str>)> {
         let mut scopes = Vec::new();

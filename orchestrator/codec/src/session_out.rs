@@ -84,10 +84,16 @@ pub fn denied(denial: &Denial) -> Message {
     }
 }
 
-/// The end of a session whose credentials have ended.
-pub fn credentials_expired() -> Message {
+/// The end of a session of which other rules, or the end of its credentials, have taken something away. With other credentials, or
+/// with fewer actions, the worker may go on.
+pub fn taken_away(denial: &Denial) -> Message {
+    let reason = match denial {
+        Denial::CredentialsExpired => CREDENTIALS_EXPIRED.to_owned(),
+        Denial::ActionNotPermitted { .. } => format!("{}: {denial}", denial.reason()),
+        denial => return denied(denial),
+    };
     Message::Reconnect(v1::Reconnect {
-        reason: CREDENTIALS_EXPIRED.to_owned(),
+        reason,
         jitter_ms: CREDENTIALS_JITTER_MS,
         deadline_ms: 0,
     })

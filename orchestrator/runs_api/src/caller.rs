@@ -9,6 +9,7 @@ use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec
 use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunReader, Scope};
+use escapement_transport::CallScopes;
 use escapement_wire::v1::AcceptedBy;
 use escapement_wire::v1::accepted_by::Kind;
 use tonic::Request;
@@ -23,6 +24,8 @@ pub(crate) struct Caller {
     row: Option<Row>,
     /// The trace that the call belongs to, if it says so.
     trace: Option<Box<TraceContext>>,
+    /// What a call that may stay open is about; `None` for any other.
+    held: Option<CallScopes>,
 }
 
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
@@ -49,6 +52,14 @@ impl Caller {
             trace: TraceContext::of(text("traceparent"), text("tracestate")),
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
             row: extensions.get::<Row>().copied(),
+            held: extensions.get::<CallScopes>().cloned(),
+        }
+    }
+
+    /// The call ends once its caller does not find any more what it finds there now; `None`: anywhere.
+    fn hold_found(&self, namespace: Option<&Namespace>) {
+        if let Some(held) = &self.held {
+            held.hold_found(&self.principal, namespace);
         }
     }
 
@@ -89,6 +100,9 @@ impl Caller {
         if !self.sees(namespace, owner) {
             return Err(not_found);
         }
+        if let Some(held) = &self.held {
+            held.hold(Some(namespace), owner);
+        }
         let row = self.row.as_ref();
         Ok(self.principal.check_within_of(row, namespace, owner)?)
     }
@@ -101,6 +115,7 @@ impl Caller {
         well_named(requested)?;
         let namespace = self.principal.namespace(requested)?;
         self.principal.check_within(self.row.as_ref(), &namespace)?;
+        self.hold_found(Some(&namespace));
         Ok(namespace)
     }
 
@@ -112,6 +127,7 @@ impl Caller {
         if !requested.is_empty() {
             return Ok(Some(vec![self.namespace(requested)?]));
         }
+        self.hold_found(None);
         let visible = self.principal.visible();
         Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
     }
@@ -218,6 +234,7 @@ impl Caller {
     /// Not found; or as the store fails.
     pub(crate) async fn require_run(&self, runs: &RunsHandle, run_id: RunId) -> Result<(), Rejection> {
         if self.is_free() {
+            self.hold_found(None);
             return Ok(());
         }
         let not_found = Rejection::OfRun(run_id, CallError::NotFound);

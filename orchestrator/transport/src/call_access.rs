@@ -216,7 +216,7 @@ impl ConnectionAccess {
     /// With whose calls those of the principal count while they are open: with all of its namespace if it has only one, else with its
     /// own. Without a policy there is one tenant, and nobody to share with.
     pub(crate) fn tenant_of(&self, principal: &Principal) -> Tenant {
-        if !self.rules.current.borrow().has_policy() {
+        if !self.has_policy() {
             return None;
         }
         Some(match principal.only_namespace() {
@@ -310,6 +310,34 @@ impl ConnectionAccess {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let can_still = |known: &Principal| known.is_same_as(principal) && !known.roles().is_empty();
         is_over(principal, unix_ms()) || !known.callers.iter().any(|(_, known)| can_still(known))
+    }
+
+    /// The rules as they are now, and whenever they are replaced.
+    pub(crate) fn rules(&self) -> watch::Receiver<Arc<Access>> {
+        self.rules.changes()
+    }
+
+    /// True if a policy decides.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.rules.current.borrow().has_policy()
+    }
+
+    /// Who the caller is by the rules that are in force, by all that it has shown here. `None` if it may do nothing any more, or was
+    /// never known.
+    ///
+    /// # Errors
+    /// As [`Access::permit`], for the call of this path.
+    pub(crate) fn judged(&self, principal: &Principal, path: &str) -> Option<Result<Arc<Principal>, Denial>> {
+        let rules = self.rules.current();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.judge_again(&self.rules, &rules, self.peer.certificate.as_deref(), unix_ms());
+        let same = known.callers.iter().map(|(_, known)| known);
+        let mut same = same.filter(|known| known.is_same_as(principal) && !known.roles().is_empty());
+        let mut judged = Arc::clone(same.next()?);
+        for more in same {
+            Arc::make_mut(&mut judged).grants.extend_from_slice(&more.grants);
+        }
+        Some(rules.permit(&judged, path).map(|()| judged))
     }
 
     /// True if somebody who called here may do nothing any more by the rules that are in force.

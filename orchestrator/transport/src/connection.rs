@@ -8,7 +8,7 @@ use crate::body_prefetch::PrefetchedBody;
 use crate::call_access::{AccessRules, Ending};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::call_limits::Gate;
-use crate::credentials_end::CredentialsEnd;
+use crate::credentials_end::{CallScopes, CredentialsEnd};
 use crate::fair_stream::FairStream;
 use crate::guarded::Guarded;
 use crate::limits::{
@@ -24,7 +24,7 @@ use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tally::{Carrier, FollowedCall, Happened, Tally};
 use crate::tls::{Failed, Lease};
 use bytes::Bytes;
-use escapement_access::{Denial, PrincipalKind};
+use escapement_access::{Denial, Principal, PrincipalKind};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
@@ -228,11 +228,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into(), followed)))),
         };
         followed.iter_mut().for_each(FollowedCall::let_in);
-        let mut end = (principal.kind != PrincipalKind::Anonymous)
-            .then(|| CredentialsEnd::new(&self.usage.access, &principal));
-        if let Some(end) = end.take_if(|_| class == CallClass::Sessions) {
-            request.extensions_mut().insert(end);
-        }
+        let end = self.end_of(class, &principal, &mut request);
         let abort = self.usage.abort.clone();
         request.extensions_mut().insert(abort.clone());
         let open = OpenRequest::new(&self.usage, place, &principal);
@@ -267,13 +263,14 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             })
         };
         Box::pin(async move {
-            let mut answer = match end.as_ref().filter(|_| class.waits()) {
+            let mut end = end;
+            let mut answer = match end.as_mut().filter(|_| class.waits()) {
                 None => answered.await?,
                 // Biased: an answer that is there is given.
                 Some(end) => tokio::select! {
                     biased;
                     answer = answered => answer?,
-                    () = end.come() => return Ok(refused(of_denial(&Denial::CredentialsExpired), followed)),
+                    denial = end => return Ok(refused(of_denial(&denial), followed)),
                 },
             };
             let end = end.filter(|_| class.streams());
@@ -282,11 +279,36 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Ok(answer.map(|body| CountedBody {
                 body,
                 rest: Bytes::new(),
-                end: end.map(|end| Box::pin(async move { end.come().await }) as End),
+                end,
                 followed,
                 _open: Some(open),
                 _room: room.map(|room| room.until_taken(Some(abort))),
             }))
+        })
+    }
+}
+
+impl ConnectionService {
+    /// The end of a call that may stay open, for want of what its caller was let in for. A session looks to that itself.
+    fn end_of<B>(
+        &self,
+        class: CallClass,
+        principal: &Arc<Principal>,
+        request: &mut hyper::Request<B>,
+    ) -> Option<End> {
+        let access = &self.usage.access;
+        if principal.kind == PrincipalKind::Anonymous && !access.has_policy() {
+            return None;
+        }
+        let end = CredentialsEnd::new(access, principal, request.uri().path());
+        if class == CallClass::Sessions {
+            request.extensions_mut().insert(end);
+            return None;
+        }
+        (class.waits() || class.streams()).then(|| {
+            let scopes = CallScopes::default();
+            request.extensions_mut().insert(scopes.clone());
+            Box::pin(end.taken_away(scopes)) as End
         })
     }
 }
@@ -330,7 +352,7 @@ struct CountedBody {
     body: Body,
     /// Of the last frame, what is not handed over yet.
     rest: Bytes,
-    /// Comes when the credentials of a stream end; `None` for any other answer.
+    /// Says why a stream ends whose caller has lost what it needs; `None` for any other answer.
     end: Option<End>,
     /// `None` if nobody counts.
     followed: Option<FollowedCall>,
@@ -340,7 +362,7 @@ struct CountedBody {
     _room: Option<TakeDeadline>,
 }
 
-type End = Pin<Box<dyn Future<Output = ()> + Send>>;
+type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
 
 impl http_body::Body for CountedBody {
     type Data = Bytes;
@@ -351,13 +373,13 @@ impl http_body::Body for CountedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Some(end) = &mut self.end
-            && end.as_mut().poll(cx).is_ready()
+            && let Poll::Ready(denial) = end.as_mut().poll(cx)
         {
             self.end = None;
             // What follows of the answer is not for this caller any more.
             (self.body, self.rest) = (Body::empty(), Bytes::new());
             let mut trailers = HeaderMap::new();
-            of_denial(&Denial::CredentialsExpired).add_header(&mut trailers)?;
+            of_denial(&denial).add_header(&mut trailers)?;
             self.followed.iter_mut().for_each(|call| call.read(&trailers));
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }

@@ -42,7 +42,7 @@ pub use call_access::{AccessRules, CallerAddress};
 pub use call_class::CallClass;
 pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;
-pub use credentials_end::CredentialsEnd;
+pub use credentials_end::{CallScopes, CredentialsEnd};
 pub use listen::Connections;
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;

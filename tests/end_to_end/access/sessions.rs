@@ -21,13 +21,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 /// A session that has said hello.
-struct Session {
+pub(super) struct Session {
     heard: Streaming<SessionResponse>,
     say: mpsc::Sender<SessionRequest>,
 }
 
 impl Session {
-    async fn begin(world: &World, token: &Token, instance: u8, worker_id: &str, actions: &[&str]) -> Self {
+    pub(super) async fn begin(
+        world: &World,
+        token: &Token,
+        instance: u8,
+        worker_id: &str,
+        actions: &[&str],
+    ) -> Self {
         let spec = |name: &&str| ActionSpec {
             name: (*name).to_owned(),
             ..ActionSpec::default()
@@ -55,12 +61,12 @@ impl Session {
         }
     }
 
-    async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> Heard {
         self.heard.message().await.unwrap().unwrap().message.unwrap()
     }
 
     /// The actions that were refused, if the session was welcome.
-    async fn refused_actions(&mut self) -> Vec<String> {
+    pub(super) async fn refused_actions(&mut self) -> Vec<String> {
         match self.next().await {
             Heard::Welcome(welcome) => welcome
                 .refused_actions
@@ -82,8 +88,16 @@ impl Session {
     }
 
     /// The reason for which it was refused for good.
-    async fn denial(&mut self) -> String {
+    pub(super) async fn denial(&mut self) -> String {
         self.refusal(Code::Unauthorized).await
+    }
+
+    /// Why it is to come again.
+    pub(super) async fn reconnect(&mut self) -> String {
+        match self.next().await {
+            Heard::Reconnect(told) => told.reason,
+            other => panic!("{other:?} is no word to come again"),
+        }
     }
 
     /// Leaves in good order.

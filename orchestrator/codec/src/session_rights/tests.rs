@@ -1,14 +1,19 @@
 //! What is taken out of a worker's messages.
 
-use super::restrict;
+use super::SessionRights;
 use escapement_access::{Denial, Grant, NamespaceScope, Pattern, Principal, Role};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
+use std::sync::Arc;
 
-fn principal() -> Principal {
+fn rights() -> SessionRights {
+    SessionRights::new(Arc::new(principal("billing.*", "billing-*")))
+}
+
+fn principal(actions: &str, worker_ids: &str) -> Principal {
     let grant = Grant {
-        actions: vec![Pattern::new("billing.*").unwrap()],
-        worker_ids: vec![Pattern::new("billing-*").unwrap()],
+        actions: vec![Pattern::new(actions).unwrap()],
+        worker_ids: vec![Pattern::new(worker_ids).unwrap()],
         max_in_flight: Some(8),
         ..Grant::new([Role::Worker].into_iter().collect(), NamespaceScope::All)
     };
@@ -39,7 +44,7 @@ fn hello(worker_id: &str, names: &[&str]) -> v1::SessionRequest {
 #[test]
 fn a_hello_keeps_what_is_permitted_and_hears_of_the_rest() {
     let mut request = hello("billing-1", &["billing.charge", "echo", "billing.refund"]);
-    let refused = restrict(&mut request, &principal()).unwrap();
+    let refused = rights().restrict(&mut request).unwrap();
     let names: Vec<&str> = refused.iter().map(|refusal| refusal.name.as_str()).collect();
     assert_eq!(names, ["echo"]);
     assert!(refused[0].reason.starts_with("ACTION_NOT_PERMITTED"));
@@ -52,7 +57,7 @@ fn a_hello_keeps_what_is_permitted_and_hears_of_the_rest() {
 
 #[test]
 fn a_worker_id_outside_of_the_patterns_ends_the_session() {
-    let refused = restrict(&mut hello("other", &[]), &principal());
+    let refused = rights().restrict(&mut hello("other", &[]));
     let worker_id = "other".to_owned();
     assert_eq!(refused, Err(Denial::WorkerIdNotPermitted { worker_id }));
 }
@@ -66,7 +71,7 @@ fn later_registrations_and_levels_are_held_to_the_same() {
             actions: actions(&["echo", "billing.charge"]),
         })),
     };
-    restrict(&mut request, &principal()).unwrap();
+    rights().restrict(&mut request).unwrap();
     let Some(Message::RegisterActions(message)) = request.message else {
         panic!("it is one still");
     };
@@ -78,7 +83,7 @@ fn later_registrations_and_levels_are_held_to_the_same() {
             ..Default::default()
         })),
     };
-    restrict(&mut request, &principal()).unwrap();
+    rights().restrict(&mut request).unwrap();
     let Some(Message::Capacity(message)) = request.message else {
         panic!("it is one still");
     };
@@ -89,6 +94,40 @@ fn later_registrations_and_levels_are_held_to_the_same() {
 fn without_a_policy_nothing_is_taken_out() {
     let before = hello("any", &["echo", ""]);
     let mut request = before.clone();
-    assert_eq!(restrict(&mut request, &Principal::without_policy()), Ok(vec![]));
+    let mut rights = SessionRights::new(Arc::new(Principal::without_policy()));
+    assert_eq!(rights.restrict(&mut request), Ok(vec![]));
     assert_eq!(request, before);
+}
+
+#[test]
+fn a_session_that_has_what_other_rules_do_not_give_is_told_what() {
+    let judge = |rights: &mut SessionRights, actions, worker_ids| {
+        let judged = rights.judge_again(Arc::new(principal(actions, worker_ids)));
+        judged.map_err(|denial| denial.reason())
+    };
+    let mut rights = rights();
+    rights
+        .restrict(&mut hello("billing-1", &["billing.charge"]))
+        .unwrap();
+    assert_eq!(judge(&mut rights, "*", "*"), Ok(()));
+    assert_eq!(judge(&mut rights, "*", "other-*"), Err("WORKER_ID_NOT_PERMITTED"));
+    assert_eq!(
+        judge(&mut rights, "billing.refund", "*"),
+        Err("ACTION_NOT_PERMITTED")
+    );
+    assert_eq!(judge(&mut rights, "billing.charge", "*"), Ok(()));
+    // What it registers is held to what holds now.
+    let mut request = v1::SessionRequest {
+        seq: 2,
+        message: Some(Message::RegisterActions(v1::RegisterActions {
+            revision: 1,
+            actions: actions(&["billing.refund"]),
+        })),
+    };
+    rights.restrict(&mut request).unwrap();
+    let Some(Message::RegisterActions(message)) = request.message else {
+        panic!("it is one still");
+    };
+    assert!(message.actions.is_empty());
+    assert_eq!(judge(&mut rights, "other", "*"), Ok(()), "it offers nothing");
 }

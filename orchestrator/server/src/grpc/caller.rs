@@ -11,6 +11,7 @@ use escapement_codec::stored_execution::owner;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{AttemptStanding, Input, Refusal};
 use escapement_model::{AttemptToken, ExecutionId, Namespace};
+use escapement_transport::CallScopes;
 use escapement_wire::v1;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
@@ -24,6 +25,8 @@ pub(crate) struct Caller {
     row: Option<Row>,
     /// Of the caller that shows the token of an attempt which is under way.
     attempt: Option<Arc<Attempt>>,
+    /// What a call that may stay open is about; `None` for any other, and for that of an attempt.
+    scopes: Option<CallScopes>,
 }
 
 /// An attempt that calls. It sees its execution and the children of that, and nothing else.
@@ -65,6 +68,7 @@ impl Caller {
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
             row: extensions.get::<Row>().copied(),
             attempt: None,
+            scopes: extensions.get::<CallScopes>().cloned(),
         }
     }
 
@@ -111,7 +115,15 @@ impl Caller {
         well_named(requested)?;
         let namespace = self.principal.namespace(requested).map_err(Rejection::Denied)?;
         self.require_permitted(&namespace)?;
+        self.hold_found(Some(&namespace));
         Ok(namespace)
+    }
+
+    /// The call ends once its caller does not find any more what it finds there now; `None`: anywhere.
+    fn hold_found(&self, namespace: Option<&Namespace>) {
+        if let Some(scopes) = &self.scopes {
+            scopes.hold_found(&self.principal, namespace);
+        }
     }
 
     /// Refuses a call that no role of the caller permits in the namespace.
@@ -136,6 +148,7 @@ impl Caller {
         if !requested.is_empty() {
             return Ok(Some(vec![self.namespace(requested)?]));
         }
+        self.hold_found(None);
         let visible = self.principal.visible();
         Ok(visible.map(|visible| visible.into_iter().cloned().collect()))
     }
@@ -194,6 +207,7 @@ impl Edge {
                         execution_id,
                         of,
                     })),
+                    scopes: None,
                 });
             }
             Some(AttemptStanding::Over(_) | AttemptStanding::Ended) => Denial::CredentialsExpired,
@@ -216,10 +230,14 @@ impl Edge {
         execution_id: ExecutionId,
     ) -> Result<(), tonic::Status> {
         if caller.principal.finds_all() && caller.principal.permits_everywhere(caller.row.as_ref()) {
+            caller.hold_found(None);
             return Ok(());
         }
         match self.place_of(execution_id).await? {
             Some(place) if caller.knows(execution_id, &place) => {
+                if let Some(scopes) = &caller.scopes {
+                    scopes.hold(Some(&place.namespace), place.owner.as_deref());
+                }
                 Ok(caller.require_permitted(&place.namespace)?)
             }
             _ => Err(Rejection::ExecutionNotFound(execution_id).into()),

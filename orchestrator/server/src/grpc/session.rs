@@ -17,7 +17,7 @@ use crate::status::Rejection;
 use escapement_access::{Denial, Principal};
 use escapement_codec::session_in::{self, WrongStructure};
 use escapement_codec::session_out::{self, session_error_code};
-use escapement_codec::session_rights::restrict;
+use escapement_codec::session_rights::SessionRights;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
@@ -28,7 +28,6 @@ use escapement_wire::worker::v1::session_response::Message as LastMessage;
 use escapement_wire::worker::v1::worker_service_server::WorkerService;
 use prost::Message as _;
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -81,7 +80,7 @@ impl WorkerService for Sessions {
             inbound: request.into_inner(),
             engine: self.edge.engine.clone(),
             places: self.edge.places.clone(),
-            principal,
+            rights: SessionRights::new(principal),
             credentials_end,
             refused_actions: Arc::clone(&refused_actions),
             stream_gone,
@@ -105,8 +104,8 @@ struct SessionReader {
     inbound: Streaming<v1::SessionRequest>,
     engine: EngineHandle,
     places: WorkerPlaces,
-    principal: Arc<Principal>,
-    /// `None` if nobody proved who they are.
+    rights: SessionRights,
+    /// `None` if nobody judges who they are.
     credentials_end: Option<CredentialsEnd>,
     /// What the hello offered and the principal may not.
     refused_actions: RefusedActions,
@@ -160,7 +159,7 @@ impl SessionReader {
             unhandled: Arc::new(Semaphore::new(SESSION_UNHANDLED_UNITS_MAX as usize)),
         };
         let name = WorkerName::of(&first);
-        name.log_begin(key, &self.principal);
+        name.log_begin(key, self.rights.principal());
         let reason = self.read_loop(first, &mut session).await;
         name.log_end(key, reason);
         // The engine's thread may have ended.
@@ -173,14 +172,14 @@ impl SessionReader {
     }
 
     /// Holds a hello against the rights of its principal, before the engine hears of it.
-    fn begin(&self, first: &mut v1::SessionRequest) -> Result<Option<WorkerPlace>, Denial> {
-        let refused = restrict(first, &self.principal)?;
+    fn begin(&mut self, first: &mut v1::SessionRequest) -> Result<Option<WorkerPlace>, Denial> {
+        let refused = self.rights.restrict(first)?;
         self.refused_actions.set(refused).expect("a session begins once");
         let instance_id = match &first.message {
             Some(Message::Hello(hello)) => InstanceId::from_slice(&hello.instance_id),
             _ => None,
         };
-        let begin = |instance_id| self.places.begin(instance_id, &self.principal);
+        let begin = |instance_id| self.places.begin(instance_id, self.rights.principal());
         // Without one the engine refuses the session.
         instance_id.map(begin).transpose()
     }
@@ -215,8 +214,6 @@ impl SessionReader {
 
     /// Passes messages on until either side ends the stream; says why it ended.
     async fn read_loop(&mut self, first: v1::SessionRequest, session: &mut OpenSession) -> &'static str {
-        let credentials_end = self.credentials_end.take();
-        let mut credentials_end = pin!(come(credentials_end.as_ref()));
         let mut next = Some(first);
         let mut said_goodbye = false;
         while let Some(request) = next {
@@ -225,20 +222,25 @@ impl SessionReader {
                 return reason;
             }
             // Biased: an end comes before another message, and the engine's before that of the stream, which follows it.
-            let read = tokio::select! {
-                biased;
-                reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
-                _ = &mut self.stream_gone => {
-                    self.is_gone = true;
-                    return if said_goodbye { GOODBYE } else { "connection lost" };
-                }
-                () = &mut credentials_end => {
-                    if let Some(outbound) = session.outbound.upgrade() {
-                        send_last(&outbound, session_out::credentials_expired());
+            let read = loop {
+                tokio::select! {
+                    biased;
+                    reason = &mut session.engine_closed => return reason.unwrap_or(ORCHESTRATOR_STOPS),
+                    _ = &mut self.stream_gone => {
+                        self.is_gone = true;
+                        return if said_goodbye { GOODBYE } else { "connection lost" };
                     }
-                    return "credentials expired";
+                    judged = judged_again(&mut self.credentials_end) => {
+                        let judged = judged.and_then(|principal| self.rights.judge_again(principal));
+                        if let Err(denial) = judged {
+                            if let Some(outbound) = session.outbound.upgrade() {
+                                send_last(&outbound, session_out::taken_away(&denial));
+                            }
+                            return denial.reason();
+                        }
+                    }
+                    read = self.inbound.message() => break read,
                 }
-                read = self.inbound.message() => read,
             };
             next = match read {
                 Ok(next) => next,
@@ -263,7 +265,7 @@ impl SessionReader {
         session: &OpenSession,
     ) -> Result<(), &'static str> {
         // A hello was held against them already, and the same again changes nothing.
-        if let Err(denial) = restrict(&mut request, &self.principal) {
+        if let Err(denial) = self.rights.restrict(&mut request) {
             if let Some(outbound) = session.outbound.upgrade() {
                 send_last(&outbound, session_out::denied(&denial));
             }
@@ -408,10 +410,10 @@ fn no_protocol(detail: String) -> LastMessage {
     session_out::error(SessionErrorCode::ProtocolViolation, detail)
 }
 
-/// Returns at the end of the credentials; never without any.
-async fn come(end: Option<&CredentialsEnd>) {
+/// Returns once other rules say who has the session, or nobody has it any more; never without any.
+async fn judged_again(end: &mut Option<CredentialsEnd>) -> Result<Arc<Principal>, Denial> {
     match end {
-        Some(end) => end.come().await,
+        Some(end) => end.judged_again().await,
         None => std::future::pending().await,
     }
 }
