@@ -221,15 +221,7 @@ impl Checker {
         let at = self.tick();
         self.report.count("hand-outs", 1);
         let witness = Witness::new(What::HandOut(token), since.at, at);
-        let Some(book) = self
-            .books
-            .get_mut(&execution)
-            .filter(|book| book.may_be_accepted())
-        else {
-            self.report.accuse(
-                Rule::FromNothing,
-                format!("{execution}: {witness}, but nobody asked for that execution, or all who asked were refused"),
-            );
+        let Some(book) = asked_for(&mut self.books, &mut self.report, execution, &witness) else {
             return;
         };
         if let Some(settled) = book.settled_before(since.at) {
@@ -269,15 +261,7 @@ impl Checker {
         let at = self.tick();
         self.report.count("events", 1);
         let witness = Witness::new(What::Event, 0, at);
-        let Some(book) = self
-            .books
-            .get_mut(&execution)
-            .filter(|book| book.may_be_accepted())
-        else {
-            self.report.accuse(
-                Rule::FromNothing,
-                format!("{execution}: {witness}, but nobody asked for that execution, or all who asked were refused"),
-            );
+        let Some(book) = asked_for(&mut self.books, &mut self.report, execution, &witness) else {
             return;
         };
         book.saw(Rank::Settled, &witness);
@@ -356,4 +340,23 @@ impl Checker {
         self.now += 1;
         self.now
     }
+}
+
+/// The book of an execution; without one that may be accepted, what was seen came from nothing.
+fn asked_for<'a>(
+    books: &'a mut BTreeMap<ExecutionId, Book>,
+    report: &mut Report,
+    execution: ExecutionId,
+    witness: &Witness,
+) -> Option<&'a mut Book> {
+    let book = books.get_mut(&execution).filter(|book| book.may_be_accepted());
+    if book.is_none() {
+        report.accuse(
+            Rule::FromNothing,
+            format!(
+                "{execution}: {witness}, but nobody asked for that execution, or all who asked were refused"
+            ),
+        );
+    }
+    book
 }

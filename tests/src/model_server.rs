@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
 use crate::Fault;
+use crate::http::serve;
 
 /// What the model says in one turn.
 #[derive(Clone, Debug)]
@@ -45,7 +44,9 @@ impl ModelServer {
         let address = listener.local_addr()?;
         let asked = Arc::new(Mutex::new(Vec::new()));
         let script: Arc<[Turn]> = script.into_iter().collect();
-        let accepting = tokio::spawn(accept(listener, script, Arc::clone(&asked))).abort_handle();
+        let kept = Arc::clone(&asked);
+        let answer = move |request| answer(request, Arc::clone(&script), Arc::clone(&kept));
+        let accepting = tokio::spawn(serve(listener, None, answer)).abort_handle();
         Ok(Self {
             address,
             asked,
@@ -68,19 +69,6 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, script: Arc<[Turn]>, asked: Arc<Mutex<Vec<Value>>>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (script, asked) = (Arc::clone(&script), Arc::clone(&asked));
-        let service = service_fn(move |request| answer(request, Arc::clone(&script), Arc::clone(&asked)));
-        // A caller that breaks off is not the model's fault.
-        tokio::spawn(async move {
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
     }
 }
 

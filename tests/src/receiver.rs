@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::authority::Issued;
+use crate::http::serve;
 use crate::{Fault, wait_for};
 
 /// One request as it arrived.
@@ -94,7 +93,9 @@ impl Receiver {
             None => format!("http://{address}"),
         };
         let received = Arc::new(Mutex::new(Vec::new()));
-        let accepting = tokio::spawn(accept(listener, tls, script, Arc::clone(&received))).abort_handle();
+        let kept = Arc::clone(&received);
+        let answer = move |request| answer(request, Arc::clone(&script), Arc::clone(&kept));
+        let accepting = tokio::spawn(serve(listener, tls, answer)).abort_handle();
         Ok(Self {
             address,
             origin,
@@ -141,31 +142,6 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.accepting.abort();
-    }
-}
-
-async fn accept(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
-    script: Arc<Script>,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
-) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (received, script) = (Arc::clone(&received), Arc::clone(&script));
-        let service = service_fn(move |request| answer(request, Arc::clone(&script), Arc::clone(&received)));
-        let tls = tls.clone();
-        tokio::spawn(async move {
-            let http = hyper::server::conn::http1::Builder::new();
-            // A caller that breaks off is not the receiver's fault.
-            match tls {
-                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
-                Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
-                        drop(http.serve_connection(TokioIo::new(stream), service).await);
-                    }
-                }
-            }
-        });
     }
 }
 

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData, SigningKey};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -18,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Fault;
 use crate::authority::Issued;
+use crate::http::serve;
 
 /// A running issuer. Stops on drop.
 pub struct TokenIssuer {
@@ -59,7 +58,9 @@ impl TokenIssuer {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let served = Arc::new(Mutex::new(Served::default()));
-        let accepting = tokio::spawn(accept(listener, tls, Arc::clone(&served))).abort_handle();
+        let asked = Arc::clone(&served);
+        let answer = move |request| answer(request, Arc::clone(&asked));
+        let accepting = tokio::spawn(serve(listener, tls, answer)).abort_handle();
         let issuer = Self {
             key,
             kid: kid.to_owned(),
@@ -120,26 +121,6 @@ impl TokenIssuer {
 impl Drop for TokenIssuer {
     fn drop(&mut self) {
         self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, served: Arc<Mutex<Served>>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let served = Arc::clone(&served);
-        let service = service_fn(move |request| answer(request, Arc::clone(&served)));
-        let tls = tls.clone();
-        tokio::spawn(async move {
-            let http = hyper::server::conn::http1::Builder::new();
-            // Who breaks off is not the issuer's fault.
-            match tls {
-                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
-                Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
-                        drop(http.serve_connection(TokioIo::new(stream), service).await);
-                    }
-                }
-            }
-        });
     }
 }
 

@@ -6,6 +6,8 @@ use escapement_wire::worker::v1::session_response::Message as ToWorker;
 use escapement_wire::worker::v1::{AttemptOutcome, Heartbeat, Hello, InFlight, RejectedAttempt, Snapshot};
 use tokio::time::Instant;
 
+use crate::messages::is_success;
+
 /// One message.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -101,6 +103,11 @@ impl Log {
     pub(crate) fn outcomes_of(&self, token: &Bytes) -> impl Iterator<Item = (Instant, &AttemptOutcome)> {
         self.outcomes()
             .filter(move |(_, item)| item.attempt_token == *token)
+    }
+
+    /// True if the worker reported a success of this attempt.
+    pub(crate) fn succeeded(&self, token: &Bytes) -> bool {
+        self.outcomes_of(token).any(|(_, item)| is_success(item))
     }
 
     /// Every rejection.

@@ -211,6 +211,20 @@ impl Session {
             .map_err(|how| format!("expected {what}, but the stream ended: {how}").into())
     }
 
+    /// Waits for a success of an attempt.
+    ///
+    /// # Errors
+    /// As [`Session::expect`].
+    pub(crate) async fn expect_success(
+        &self,
+        what: &str,
+        token: &Bytes,
+        limit: Duration,
+    ) -> Result<(), Fault> {
+        self.expect(what, limit, |log| log.succeeded(token).then_some(()))
+            .await
+    }
+
     /// Waits until the worker's side of the stream is over.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::catalogue::{Check, check};
 use crate::log::Log;
-use crate::messages::{assignment, assignments, cancels, delay, delays, fresh_bytes, is_success, tokens};
+use crate::messages::{assignment, assignments, cancels, delay, delays, fresh_bytes, tokens};
 use crate::play::{
     ANSWER_LIMIT, Play, all_started, counts, demand, outcome_of, pass, quiet, room, start_one,
 };
@@ -160,16 +160,11 @@ async fn a_cancel_hits_only_its_attempt(scene: Scene) -> Result<(), Fault> {
     session.send(cancels([told[1].clone()], Reason::ExecutionEnded));
     stopped(&session, &told[1]).await?;
     for token in [&told[0], &told[2], &told[3]] {
-        let succeeded = |log: &Log| {
-            log.outcomes_of(token)
-                .any(|(_, item)| is_success(item))
-                .then_some(())
-        };
         session
-            .expect(
+            .expect_success(
                 "a success beside a cancelled attempt",
+                token,
                 Duration::from_secs(5),
-                succeeded,
             )
             .await?;
     }
@@ -231,7 +226,7 @@ async fn the_limit_is_enforced_locally(scene: Scene) -> Result<(), Fault> {
     let token = &item.attempt_token;
     let succeeded = || {
         let log = session.log();
-        let any = log.outcomes_of(token).any(|(_, item)| is_success(item));
+        let any = log.succeeded(token);
         any.then(|| "expected no success after the limit, got one".to_owned())
     };
     // The orchestrator's timer runs out at the same time, but its cancel may take long to come.

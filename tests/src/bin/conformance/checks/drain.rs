@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::catalogue::{Check, check};
 use crate::log::Log;
-use crate::messages::{assignment, assignments, delay, is_success, shown, tokens};
+use crate::messages::{assignment, assignments, delay, shown, tokens};
 use crate::play::{ANSWER_LIMIT, Play, demand, outcome_of, pass, quiet, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
@@ -140,7 +140,7 @@ async fn a_drain_finishes_what_runs(scene: Scene) -> Result<(), Fault> {
             .outcomes_of(token)
             .next()
             .map(|(_, item)| shown(item.outcome.as_ref()));
-        let succeeded = log.outcomes_of(token).any(|(_, item)| is_success(item));
+        let succeeded = log.succeeded(token);
         demand(succeeded, || {
             format!("expected a success before `Goodbye`, got {ended:?}")
         })?;
@@ -310,16 +310,11 @@ async fn an_operator_may_drain(scene: Scene) -> Result<(), Fault> {
     start_one(&session, &item).await?;
     session.start_drain();
     let token = &item.attempt_token;
-    let succeeded = |log: &Log| {
-        log.outcomes_of(token)
-            .any(|(_, item)| is_success(item))
-            .then_some(())
-    };
     session
-        .expect(
+        .expect_success(
             "a success under an operator's drain",
+            token,
             Duration::from_secs(4),
-            succeeded,
         )
         .await?;
     let before = session.log().heartbeats().count();

@@ -181,8 +181,7 @@ async fn nothing_succeeds_after_the_lease(scene: Scene) -> Result<(), Fault> {
     abandon(&play, &session);
     let succeeded = |session: &Session| {
         let log = session.log();
-        let mut outcomes = log.outcomes_of(&item.attempt_token);
-        let any = outcomes.any(|(_, item)| is_success(item));
+        let any = log.succeeded(&item.attempt_token);
         any.then(|| "expected no success after the lease, got one".to_owned())
     };
     quiet(LEASE + Duration::from_millis(1_700), || succeeded(&session)).await?;

@@ -14,9 +14,7 @@ use tokio::time::Instant;
 
 use crate::catalogue::{Check, check};
 use crate::log::{Log, listed};
-use crate::messages::{
-    assignment, assignments, delay, delays, fresh_bytes, is_success, output, tokens, verdict,
-};
+use crate::messages::{assignment, assignments, delay, delays, fresh_bytes, output, tokens, verdict};
 use crate::play::{ANSWER_LIMIT, Play, all_started, counts, demand, outcome_of, pass, quiet, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
@@ -237,7 +235,7 @@ async fn what_shall_stop_stops(scene: Scene) -> Result<(), Fault> {
 
 fn succeeded(session: &Session, token: &Bytes) -> Option<String> {
     let log = session.log();
-    let any = log.outcomes_of(token).any(|(_, item)| is_success(item));
+    let any = log.succeeded(token);
     any.then(|| "expected no success of what was to stop, got one".to_owned())
 }
 
@@ -303,11 +301,7 @@ async fn many_breaks_lose_nothing(scene: Scene) -> Result<(), Fault> {
         next.send(ToWorker::Welcome(play.welcome_for(&hello, Verdict::Keep)));
         session = next;
     }
-    let ended = |log: &Log| {
-        told.iter()
-            .all(|token| log.outcomes_of(token).any(|(_, item)| is_success(item)))
-            .then_some(())
-    };
+    let ended = |log: &Log| told.iter().all(|token| log.succeeded(token)).then_some(());
     session
         .expect(
             "all four outcomes on the last stream",

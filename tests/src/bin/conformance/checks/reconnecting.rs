@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::catalogue::{Check, check};
 use crate::log::Log;
-use crate::messages::{assignment, assignments, delay, is_success, milliseconds};
+use crate::messages::{assignment, assignments, delay, milliseconds};
 use crate::play::{ANSWER_LIMIT, HELLO_LIMIT, Play, demand, outcome_of, pass, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
@@ -152,16 +152,11 @@ async fn reconnect_waits_for_its_deadline(scene: Scene) -> Result<(), Fault> {
         pass(Duration::from_millis(200)).await;
     }
     let token = &running.attempt_token;
-    let succeeded = |log: &Log| {
-        log.outcomes_of(token)
-            .any(|(_, item)| is_success(item))
-            .then_some(())
-    };
     session
-        .expect(
+        .expect_success(
             "a success before the deadline of `Reconnect`",
+            token,
             Duration::from_secs(3),
-            succeeded,
         )
         .await?;
     back_within(&mut play, &session, told + deadline, jitter + COMES_BACK).await
@@ -183,16 +178,11 @@ async fn reconnect_finishes_what_runs(scene: Scene) -> Result<(), Fault> {
         format!("expected draining, got {reason:?}")
     })?;
     let token = &running.attempt_token;
-    let succeeded = |log: &Log| {
-        log.outcomes_of(token)
-            .any(|(_, item)| is_success(item))
-            .then_some(())
-    };
     session
-        .expect(
+        .expect_success(
             "a success on the same stream after the deadline",
+            token,
             Duration::from_secs(5),
-            succeeded,
         )
         .await?;
     let said = session

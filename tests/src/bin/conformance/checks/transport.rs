@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::catalogue::{Check, check};
 use crate::frames::framed;
 use crate::log::Log;
-use crate::messages::{assignment, assignments, cancels, delay, fresh_bytes, is_success};
+use crate::messages::{assignment, assignments, cancels, delay, fresh_bytes};
 use crate::play::{ANSWER_LIMIT, Play, demand, outcome_of, pass, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
@@ -81,13 +81,8 @@ async fn frames_may_be_cut_anywhere(scene: Scene) -> Result<(), Fault> {
 /// What ran before ends on the next stream.
 async fn ends_on_the_next(play: &mut Play, token: &bytes::Bytes) -> Result<(), Fault> {
     let session = play.welcomed().await?;
-    let succeeded = |log: &Log| {
-        log.outcomes_of(token)
-            .any(|(_, item)| is_success(item))
-            .then_some(())
-    };
     session
-        .expect("a success on the next stream", Duration::from_secs(6), succeeded)
+        .expect_success("a success on the next stream", token, Duration::from_secs(6))
         .await
 }
 
@@ -140,10 +135,7 @@ async fn messages_of_four_mebibytes_are_read(scene: Scene) -> Result<(), Fault> 
     let all = |log: &Log| {
         items
             .iter()
-            .all(|item| {
-                log.outcomes_of(&item.attempt_token)
-                    .any(|(_, item)| is_success(item))
-            })
+            .all(|item| log.succeeded(&item.attempt_token))
             .then_some(())
     };
     session

@@ -249,16 +249,11 @@ async fn what_runs_survives_a_violation(scene: Scene) -> Result<(), Fault> {
         .await?;
     let session = play.welcomed().await?;
     let token = &item.attempt_token;
-    let succeeded = |log: &crate::log::Log| {
-        log.outcomes_of(token)
-            .any(|(_, item)| crate::messages::is_success(item))
-            .then_some(())
-    };
     session
-        .expect(
+        .expect_success(
             "a success of what ran during a violation",
+            token,
             Duration::from_secs(6),
-            succeeded,
         )
         .await
 }
