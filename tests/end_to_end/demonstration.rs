@@ -1,6 +1,9 @@
 //! `cargo demo` ends as it should: the program itself, on processes and files of its own.
 
+use crate::traces::trees::{drawn, hold};
+use crate::traces::{Collector, attribute};
 use escapement_tests::{Binaries, checkout, fresh_id, tool};
+use opentelemetry_proto::tonic::trace::v1::Span;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -25,20 +28,23 @@ impl Drop for Output {
     }
 }
 
-#[test]
-fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
     if tool("git", "the plans of the demo read the project's history").is_none() {
         return;
     }
     let programs = Binaries::build().unwrap();
     let output = Output::new();
-    let ran = Command::new(env!("CARGO_BIN_EXE_demo"))
-        .arg("--output")
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"));
+    demo.arg("--output")
         .arg(&output.0)
         .env("ESCAPEMENT_BINARIES", programs.orchestrator.parent().unwrap())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        .env("OTEL_TRACES_SAMPLER_ARG", "1")
+        .stdin(Stdio::null());
+    let ran = tokio::task::block_in_place(|| demo.output()).unwrap();
     let (said, complained) = (
         String::from_utf8_lossy(&ran.stdout),
         String::from_utf8_lossy(&ran.stderr),
@@ -70,4 +76,14 @@ fn the_demo_ends_with_two_successes_one_partial_and_one_failure() {
     ] {
         assert!(said.contains(told), "{told:?} is not in what it said:\n{said}");
     }
+    let spans = collector.got().spans;
+    let is_report = |span: &&Span| {
+        span.name == "execution" && attribute(span, "escapement.plan.name") == "Release report"
+    };
+    let report = spans.iter().find(is_report).unwrap();
+    let of_report = spans.iter().filter(|span| span.trace_id == report.trace_id);
+    hold(
+        "The release report of the demo",
+        &drawn(&of_report.cloned().collect::<Vec<_>>()),
+    );
 }

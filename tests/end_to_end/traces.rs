@@ -32,19 +32,21 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response};
 
+pub(crate) mod trees;
+
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
 /// A collector that remembers what it got, and takes it or not.
 #[derive(Clone, Debug, Default)]
-struct Collector {
+pub(crate) struct Collector {
     refuses: bool,
     got: Arc<Mutex<Got>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Got {
-    spans: Vec<Span>,
+pub(crate) struct Got {
+    pub(crate) spans: Vec<Span>,
     authorization: BTreeSet<String>,
     n_messages: usize,
 }
@@ -72,7 +74,7 @@ impl TraceService for Collector {
 
 impl Collector {
     /// Serves on a free port; its address.
-    async fn serve(&self) -> String {
+    pub(crate) async fn serve(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let server = Server::builder().add_service(TraceServiceServer::new(self.clone()));
@@ -80,7 +82,7 @@ impl Collector {
         address
     }
 
-    fn got(&self) -> Got {
+    pub(crate) fn got(&self) -> Got {
         self.got.lock().unwrap().clone()
     }
 
@@ -100,7 +102,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn attribute(span: &Span, key: &str) -> String {
+pub(crate) fn attribute(span: &Span, key: &str) -> String {
     let found = span.attributes.iter().find(|attribute| attribute.key == key);
     match found.and_then(|attribute| attribute.value.clone()?.value) {
         Some(Value::StringValue(text)) => text,
@@ -409,14 +411,25 @@ async fn all_attempts_of_a_run_are_in_the_trace_of_the_call_that_made_it_also_be
     };
     inbox.respond_to_input(answer).await.unwrap();
     ended(&world.orchestrator, &run_id).await;
+    let whole = async || {
+        let spans = collector.got().spans;
+        spans.iter().any(|span| span.name == "run").then_some(spans)
+    };
+    wait_for("the run at the collector", LIMIT, whole).await.unwrap();
     let spans = collector.executions(2).await;
     for span in &spans {
         assert_eq!(hex(&span.trace_id), TRACE, "{span:?}");
         assert_eq!(span.trace_state, "vendor=1", "{span:?}");
     }
-    let executions = spans.iter().filter(|span| span.name == "execution");
-    let parents: BTreeSet<String> = executions.map(|span| hex(&span.parent_span_id)).collect();
-    assert_eq!(parents, BTreeSet::from([CALLER.to_owned()]));
+    let run = spans.iter().find(|span| span.name == "run").unwrap();
+    assert_eq!(hex(&run.parent_span_id), CALLER);
+    assert_eq!(attribute(run, "escapement.run.id"), run_id);
+    let attempts = spans.iter().filter(|span| span.name == "attempt");
+    let below: Vec<&str> = attempts
+        .flat_map(|attempt| children(&spans, attempt))
+        .map(|span| span.name.as_str())
+        .collect();
+    assert_eq!(below, ["execution", "execution"], "{spans:#?}");
     // What the handlers were told is the trace, and each its own attempt.
     for seen in worker.seen() {
         let told = &seen.headers["traceparent"];

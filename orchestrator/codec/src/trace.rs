@@ -37,6 +37,15 @@ impl Sampling {
         }
     }
 
+    /// The same for what no caller decides about: a parent is respected.
+    #[must_use]
+    pub fn with_parents(self) -> Self {
+        Self {
+            respects_parents: true,
+            ..self
+        }
+    }
+
     /// The last 56 bits decide, as level 2 of the specification has it. They are random in a UUID v4, too: its version and its
     /// variant stand before them.
     fn samples(self, trace_id: &[u8; 16]) -> bool {
@@ -59,8 +68,8 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
-    /// Reads a `traceparent` of version 00, or what a later version has in common with it.
-    fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
+    /// Reads a `traceparent` of version 00, or what a later version has in common with it; `None` if it names no span.
+    pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let mut fields = traceparent.split('-');
         let version = lower_hex::<1>(fields.next()?)?;
         let trace_id = lower_hex::<16>(fields.next()?)?;
@@ -105,7 +114,12 @@ pub struct Trace {
 impl Trace {
     /// The trace of an execution.
     pub fn of(execution_id: ExecutionId, request: &Request, sampling: Sampling) -> Self {
-        match SpanContext::of_caller(request) {
+        Self::below(SpanContext::of_caller(request), execution_id.as_bytes(), sampling)
+    }
+
+    /// The trace of what has that id and was begun by a caller below that span, if it named one.
+    pub fn below(caller: Option<SpanContext>, id: &[u8; 16], sampling: Sampling) -> Self {
+        match caller {
             Some(parent) if sampling.respects_parents => Self {
                 trace_id: parent.trace_id,
                 is_sampled: parent.is_sampled,
@@ -113,22 +127,24 @@ impl Trace {
                 ignored: None,
             },
             ignored => Self {
-                trace_id: *execution_id.as_bytes(),
-                is_sampled: sampling.samples(execution_id.as_bytes()),
+                trace_id: *id,
+                is_sampled: sampling.samples(id),
                 parent: None,
                 ignored,
             },
         }
     }
 
-    /// Replaces what the headers of an attempt say of a trace by the span of the attempt.
-    pub fn write_headers(&self, span_id: SpanId, headers: &mut BTreeMap<String, String>) {
+    /// The `traceparent` that names a span of this trace.
+    pub fn traceparent(&self, span_id: SpanId) -> String {
         let flags = if self.is_sampled { SAMPLED } else { 0 };
         let (trace_id, span_id) = (hex::text(&self.trace_id), hex::text(&span_id));
-        headers.insert(
-            TRACEPARENT.to_owned(),
-            format!("00-{trace_id}-{span_id}-{flags:02x}"),
-        );
+        format!("00-{trace_id}-{span_id}-{flags:02x}")
+    }
+
+    /// Replaces what the headers of an attempt say of a trace by the span of the attempt.
+    pub fn write_headers(&self, span_id: SpanId, headers: &mut BTreeMap<String, String>) {
+        headers.insert(TRACEPARENT.to_owned(), self.traceparent(span_id));
         let tracestate = self.parent.as_ref().map(|parent| parent.tracestate.as_str());
         write_tracestate(tracestate.unwrap_or_default(), headers);
     }
@@ -181,9 +197,14 @@ pub fn attempt_span(execution_id: ExecutionId, step_id: StepId, attempt: u32) ->
 }
 
 fn span_id(execution_id: ExecutionId, step_id: &[u8; 16], number: u32) -> SpanId {
+    span_of(execution_id.as_bytes(), step_id, number)
+}
+
+/// The span of a numbered part of what has that id.
+pub fn span_of(id: &[u8; 16], part: &[u8; 16], number: u32) -> SpanId {
     let hash = Sha256::new()
-        .chain_update(execution_id.as_bytes())
-        .chain_update(step_id)
+        .chain_update(id)
+        .chain_update(part)
         .chain_update(number.to_be_bytes())
         .finalize();
     let (first, _) = hash.split_at(8);

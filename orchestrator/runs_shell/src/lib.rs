@@ -35,6 +35,8 @@ pub mod catalogue;
 
 mod retention;
 
+mod trace_runs;
+
 mod runs_loop;
 
 pub mod saved;
@@ -61,4 +63,5 @@ pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
 pub use tally::{Happened, Tally};
+pub use trace_runs::TraceRuns;
 pub use wanted_plan::WantedPlan;

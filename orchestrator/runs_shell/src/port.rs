@@ -255,7 +255,8 @@ where
                         return settled::removed();
                     }
                     Refusal::Never { reason, message } => {
-                        warn!(execution_id = %attempt.execution_id, reason, message, "execution cannot be awaited");
+                        let trace_id = attempt.origin.trace_id();
+                        warn!(execution_id = %attempt.execution_id, trace_id, reason, message, "execution cannot be awaited");
                         reason
                     }
                     Refusal::NotNow { reason } | Refusal::NotKnown { reason } => reason,

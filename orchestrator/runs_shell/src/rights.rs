@@ -15,7 +15,7 @@ pub struct Origin {
     pub namespace: Namespace,
     /// Who started it; `None` if nobody proved anything and nothing was held against its actions.
     pub author: Option<Box<Author>>,
-    /// The trace that its calls belong to, if the one that started it named one.
+    /// What its calls say of their trace, if they belong to one.
     pub trace: Option<Box<TraceContext>>,
 }
 
@@ -73,6 +73,11 @@ impl Origin {
             author: spec.author.clone(),
             trace: spec.trace.clone(),
         }
+    }
+
+    /// The id of the trace, for the log.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        self.trace.as_ref()?.traceparent.split('-').nth(1)
     }
 
     /// The principal that hands in the run's plans to the contract of this process; `None` if none was proved.

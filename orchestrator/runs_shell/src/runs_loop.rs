@@ -32,6 +32,7 @@ use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
 use crate::readers::RunReaders;
 use crate::retention::Retention;
 use crate::tally::{Happened, Tally};
+use crate::trace_runs::TraceRuns;
 
 /// What the thread is started with.
 pub struct Setup<S> {
@@ -47,6 +48,8 @@ pub struct Setup<S> {
     pub outgoing: UnboundedSender<Outgoing>,
     /// Is told what happens.
     pub tally: Tally,
+    /// Traces them. `None`: what the call that made a run said of its trace goes with what the run sends.
+    pub traces: Option<Arc<dyn TraceRuns>>,
     /// Called if the thread cannot go on: nothing more may be acknowledged.
     pub cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
 }
@@ -97,6 +100,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         newest_ms,
         outgoing,
         tally,
+        traces,
         cannot_go_on,
     } = setup;
     let mut clock = Clock::start();
@@ -130,6 +134,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         is_refusing: false,
         is_stopping: false,
         tally,
+        traces,
         cannot_go_on,
     };
     for run_id in orphans {
@@ -166,6 +171,7 @@ struct RunsLoop<S> {
     is_refusing: bool,
     is_stopping: bool,
     tally: Tally,
+    traces: Option<Arc<dyn TraceRuns>>,
     cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
 }
 

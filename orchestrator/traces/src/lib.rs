@@ -3,8 +3,12 @@
 //! Spans are made of the record when it is durable, so a trace tells what the store holds. [`spans`] is pure: the same record
 //! gives the same bytes. [`Traces`] hands records to the thread that exports them.
 
+mod drawing;
 mod flags;
 mod limits;
+mod run_ids;
+mod run_spans;
+mod run_traces;
 mod spans;
 mod timeline;
 mod traces;

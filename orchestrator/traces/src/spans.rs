@@ -1,16 +1,16 @@
 //! The spans of a settled execution. Reads no clock: every time is the record's, and so has a resolution of 1 ms.
 
+use crate::drawing::{PARENT_IS_REMOTE, SAMPLED, SAYS_IF_PARENT_IS_REMOTE, link, status};
 use crate::limits::SPANS_MAX;
 use crate::timeline::{self, AttemptLine, Events, StepLine};
 use escapement_codec::provenance::Provenance;
-use escapement_codec::trace::{self, SpanContext, SpanId, Trace};
+use escapement_codec::trace::{self, SpanId, Trace};
 use escapement_contract::{AuditKind, ExecutionError, Request, Settlement, Status as Ending, Step};
 use escapement_model::{ExecutionId, Severity};
 use escapement_otlp::attributes::{nanoseconds, number, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
-use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use std::ops::Range;
 
 /// The spans of an execution, the execution's first, each behind its parent. At most [`SPANS_MAX`].
@@ -201,30 +201,6 @@ fn put_events(span: &mut Span, events: Events) {
     span.events = events.kept;
     span.dropped_events_count = events.n_more;
 }
-
-/// Without a text: it would be one of an error.
-fn status(is_error: bool) -> Option<Status> {
-    is_error.then(|| Status {
-        message: String::new(),
-        code: StatusCode::Error as i32,
-    })
-}
-
-fn link(context: &SpanContext) -> Link {
-    Link {
-        trace_id: context.trace_id.to_vec(),
-        span_id: context.span_id.to_vec(),
-        trace_state: context.tracestate.clone(),
-        ..Link::default()
-    }
-}
-
-/// Flag of a span that is recorded.
-const SAMPLED: u32 = 1;
-/// Flag of a span that says of its parent whether it is of another process.
-const SAYS_IF_PARENT_IS_REMOTE: u32 = 0x100;
-/// Flag of a span whose parent is.
-const PARENT_IS_REMOTE: u32 = 0x200;
 
 #[cfg(test)]
 mod tests;

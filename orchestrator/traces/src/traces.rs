@@ -1,11 +1,14 @@
 //! The way in: takes records that are durable, if they are sampled. Never waits.
 
 use crate::flags::TraceFlags;
+use crate::run_traces::RunTraces;
 use crate::spans::spans;
 use escapement_codec::trace::{Sampling, Trace};
 use escapement_contract::{AuditKind, Request, Settlement};
 use escapement_engine::StoreWrite;
 use escapement_otlp::{CannotStart, Export, Flush, Service};
+use escapement_runs_shell::TraceRuns;
+use escapement_store::runs::RunReader;
 use std::sync::Arc;
 
 /// Where settled executions are handed in to be exported. Cheap to clone.
@@ -44,6 +47,11 @@ impl Traces {
                 });
             }
         }
+    }
+
+    /// Where runs are handed in whose journals that reader reads.
+    pub fn of_runs(&self, reader: Box<dyn RunReader>) -> Arc<dyn TraceRuns> {
+        Arc::new(RunTraces::new(self.sampling, self.export.clone(), reader))
     }
 
     /// How many traces were not exported, since the start.

@@ -46,6 +46,7 @@ where
         .with_tracer(provider.tracer("escapement"))
         .with_location(false)
         .with_threads(false)
+        .with_target(false)
         .with_tracked_inactivity(false)
         .with_error_fields_to_exceptions(false)
         .with_error_records_to_exceptions(false)

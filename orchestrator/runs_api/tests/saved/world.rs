@@ -48,6 +48,7 @@ impl World {
             newest_ms: None,
             outgoing,
             tally: Tally::default(),
+            traces: None,
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })
         .unwrap();

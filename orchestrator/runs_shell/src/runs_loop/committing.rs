@@ -35,11 +35,25 @@ impl<S: RunStore> RunsLoop<S> {
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
         self.host.handle_committed(BatchOutcome::Done);
+        self.trace_ended(&batch);
         for counted in self.host.poll_counted() {
             self.tally.tell(Happened::Counted(counted));
         }
         self.tally.tell(Happened::Stands(self.host.runs().census()));
         Ok(())
+    }
+
+    /// A run that was discarded tells nothing more, and one that is too large to be looked at is not traced.
+    fn trace_ended(&mut self, batch: &RunBatch) {
+        let Some(traces) = &self.traces else {
+            return;
+        };
+        let has_ended = |write: &&RunWrite| write.progress.ended_at.is_some() && !write.purges;
+        for write in batch.writes().iter().filter(has_ended) {
+            if let Some((run, _)) = self.host.look(write.run_id) {
+                traces.ended(write.run_id, &run.state().spec);
+            }
+        }
     }
 
     /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged and those that

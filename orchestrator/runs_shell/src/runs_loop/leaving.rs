@@ -53,7 +53,10 @@ impl<S: RunStore> RunsLoop<S> {
                 let state = run.state();
                 let is_nested = !state.spec.parent_execution_id.is_empty();
                 let plans = state.stage() == Stage::Planning;
-                let origin = Origin::of(&state.spec);
+                let mut origin = Origin::of(&state.spec);
+                if let Some(traces) = &self.traces {
+                    origin.trace = traces.attempt(run_id, &state.spec, execution_id);
+                }
                 self.send(Outgoing::Submit {
                     run_id,
                     origin,
@@ -200,7 +203,10 @@ impl<S: RunStore> RunsLoop<S> {
                     self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
                     return;
                 }
-                let spec = child_spec(parent, &child, now, blobs);
+                let mut spec = child_spec(parent, &child, now, blobs);
+                if let Some(traces) = &self.traces {
+                    spec.trace = traces.child(child.parent, &parent.state().spec, child.run_id);
+                }
                 let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
                 if let Some(first) = broken.first() {
                     let why = format!("CONSTRAINT_VIOLATED: {}: {}", first.path, first.message);

@@ -99,7 +99,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    figures::serve(figures, &engine, config, traces, &security, &deliveries).map_err(no_thread)?;
+    figures::serve(figures, &engine, config, traces.clone(), &security, &deliveries).map_err(no_thread)?;
     runtimes.deliver(deliveries, &readers, &closing_rx);
     let mut edge = Edge::new(
         engine,
@@ -112,7 +112,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         closing_rx,
     );
     edge.metrics = metrics.clone();
-    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
+    let (threads, traces) = (runtimes.callers.handle(), traces.as_ref());
+    let start_runs = |store| Runs::start(config, store, &edge, threads, security.rules(), traces);
     let runs = runs_store.map(start_runs).transpose()?;
     let callers = runtimes.caller_threads();
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;

@@ -9,8 +9,9 @@ use crate::limits::{
 use escapement_credentials::Credentials;
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
-use escapement_store::runs::EmbeddedRuns;
+use escapement_store::runs::{EmbeddedRuns, RunStore};
 use escapement_store::{Embedded, EmbeddedOptions};
+use escapement_traces::Traces;
 use escapement_transport::AccessRules;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -50,20 +51,21 @@ impl Runs {
         edge: &Edge,
         threads: &Handle,
         rules: AccessRules,
+        traces: Option<&Traces>,
     ) -> Result<Self, Failure> {
         let (outgoing, received) = mpsc::unbounded_channel();
         let newest_ms = store.newest_ms();
+        let reader = store.reader().map_err(Failure::Store)?;
+        let traces = traces.map(|traces| traces.of_runs(reader));
+        let metrics = edge.metrics.as_ref();
         let setup = Setup {
             store,
             config: config.runs(),
             removal: config.run_removal(),
             newest_ms,
             outgoing,
-            tally: edge
-                .metrics
-                .as_ref()
-                .map(Metrics::tally_of_runs)
-                .unwrap_or_default(),
+            tally: metrics.map(Metrics::tally_of_runs).unwrap_or_default(),
+            traces,
             cannot_go_on: Box::new(cannot_go_on),
         };
         let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;
@@ -84,9 +86,8 @@ impl Runs {
 
     /// Waits for the end of the thread, which was asked to end before; then the store is closed.
     pub(crate) fn join(self) {
-        let Self { handle, thread } = self;
-        drop(handle);
-        if thread.join().is_err() {
+        drop(self.handle);
+        if self.thread.join().is_err() {
             error!("thread of runs ended with a panic");
         }
     }
