@@ -11,6 +11,7 @@ mod reading;
 mod record;
 pub(crate) mod saving;
 mod service;
+pub mod turns;
 mod webhooks;
 
 use std::sync::atomic::AtomicU64;
