@@ -36,4 +36,4 @@ pub use plan_service::Plans;
 pub use resolution::PLANNER_LIMIT_MS;
 pub use run_service::Runs;
 pub use session_service::Sessions;
-pub use triggers::{Delivered, Delivery, Triggers};
+pub use triggers::{Delivered, Delivery, Triggers, turns};

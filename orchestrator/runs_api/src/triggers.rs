@@ -13,6 +13,7 @@ pub(crate) mod saving;
 mod service;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 mod webhooks;
 
 use std::collections::BTreeSet;

@@ -82,7 +82,7 @@ impl Attempt<'_> {
     }
 }
 
-fn as_id(hash: [u8; 32]) -> [u8; 16] {
+pub(crate) fn as_id(hash: [u8; 32]) -> [u8; 16] {
     let mut id: [u8; 16] = hash[..16].try_into().expect("a half of it");
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;

@@ -6,6 +6,7 @@ mod book;
 mod bounds;
 mod constraints;
 mod deeds;
+mod firings;
 mod ledger;
 mod models;
 mod money;
@@ -28,6 +29,7 @@ use deeds::Deeds;
 use ledger::Execution;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use firings::{Overlap, Rule};
 pub use told::{Done, Told};
 
 /// Something that must not be.
@@ -66,6 +68,7 @@ pub struct Judge {
     spent: BTreeMap<[u8; 16], Usage>,
     /// When runs were durable first, in milliseconds of the simulation.
     born: BTreeMap<[u8; 16], u64>,
+    firings: firings::Firings,
     /// What the store has removed.
     removed: BTreeSet<[u8; 16]>,
     findings: Vec<Finding>,

@@ -1,7 +1,7 @@
 //! Runs with the contract below them, from one seed, in one thread and on one virtual clock: the real host of the runs on a
 //! disk that fails, the real host of the contract's engine on another one, workers that crash, messages that come late, twice or
 //! only after a repetition, planners and models that are wrong, hostile or lie, and callers who make runs, meddle with them, answer
-//! what they ask, and answer again.
+//! what they ask, and answer again. Triggers start runs by schedules and after events.
 //! Tests no shell, and judges nothing: see `escapement_runs_judge`.
 
 mod artifacts;
@@ -15,6 +15,7 @@ mod plans;
 mod port;
 mod process;
 mod specs;
+mod triggers;
 mod worker;
 mod world;
 
@@ -54,6 +55,7 @@ pub fn simulate(seed: u64) -> Result<Tally, Broken> {
     if world.judge.finding().is_none() && !world.is_over() {
         world.judge.finds("RI8", "a run does not end".to_owned());
     }
+    world.judge.all_fired();
     match world.judge.finding() {
         None => {
             let mut tally = world.tally;

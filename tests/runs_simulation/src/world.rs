@@ -8,6 +8,7 @@ use crate::disk::Disk;
 use crate::plans;
 use crate::process::Process;
 use crate::specs;
+use crate::triggers::Trigger;
 use crate::worker::Worker;
 use escapement_model::{AttemptToken, ExecutionId, Opaque, RunId};
 use escapement_run::spec::Constraints;
@@ -29,6 +30,8 @@ pub(crate) enum Happening {
     NewJob,
     Meddles,
     LooksAtInbox,
+    LooksAtTriggers,
+    Publishes,
     Sends {
         boot: u64,
         execution_id: ExecutionId,
@@ -80,7 +83,12 @@ pub(crate) struct World {
     pub(crate) workers: Vec<Worker>,
     /// Where all workers write.
     pub(crate) files: Files,
-    boots: u64,
+    pub(crate) boots: u64,
+    pub(crate) triggers: Vec<Trigger>,
+    /// No schedule is looked at after this.
+    pub(crate) triggers_until_ms: u64,
+    /// The start of the process since which schedules were looked at.
+    pub(crate) triggers_looked_in: u64,
     pub(crate) jobs: Vec<Job>,
     pub(crate) judge: Judge,
     pub(crate) tally: BTreeMap<&'static str, u64>,
@@ -118,6 +126,9 @@ impl World {
             workers: (0..2).map(|_| Worker::new(1, &mut dice)).collect(),
             files: Files::default(),
             boots: 0,
+            triggers: Vec::new(),
+            triggers_until_ms: 0,
+            triggers_looked_in: 0,
             jobs: Vec::new(),
             judge: Judge::default(),
             tally: BTreeMap::new(),
@@ -134,6 +145,7 @@ impl World {
         }
         let first_ms = world.dice.between(50, 8_000);
         world.plan(first_ms, Happening::Fault);
+        world.draw_triggers();
         world
     }
 
@@ -183,7 +195,11 @@ impl World {
             .is_some_and(|process| process.host.runs().is_empty());
         let told = self.jobs.iter().all(|job| job.is_told);
         let all = self.judge.runs().iter().all(|run| self.judge.has_ended(run));
-        is_idle && told && all && self.process.as_ref().is_some_and(Process::is_at_rest)
+        is_idle
+            && told
+            && all
+            && self.triggers_rest()
+            && self.process.as_ref().is_some_and(Process::is_at_rest)
     }
 
     fn next_at_ms(&self) -> Option<u64> {
@@ -226,6 +242,8 @@ impl World {
             Happening::Asks { job } => self.asks(job),
             Happening::Meddles => self.meddle(),
             Happening::LooksAtInbox => self.looks_at_inbox(),
+            Happening::LooksAtTriggers => self.looks_at_triggers(),
+            Happening::Publishes => self.publishes(),
             Happening::Sends { boot, execution_id } => self.sends(boot, execution_id),
             Happening::Reaches { boot, run_id, input } => self.reaches(boot, run_id, *input),
             Happening::WorkerConnects { place } => self.worker_connects(place),
@@ -298,8 +316,10 @@ impl World {
             }
             let Some(process) = &mut self.process else { return };
             for told in process.told() {
-                if let Told::Created { key, run } = &told {
-                    self.job_is_told(key, *run);
+                match &told {
+                    Told::Created { key, run } => self.job_is_told(key, *run),
+                    Told::Trigger { trigger, .. } => self.trigger_is_saved(trigger),
+                    _ => {}
                 }
                 self.judge.told(told);
             }
@@ -328,6 +348,9 @@ impl World {
         // The clock of the processes is the world's, unless somebody sets it.
         if !self.jumps {
             self.judge.clock(self.now_ms, PATIENCE_MS);
+        }
+        if !self.triggers.is_empty() {
+            self.judge.fired(&process.firings());
         }
         process.check_timer(&mut self.judge);
         self.effects_leave();
@@ -378,6 +401,9 @@ impl World {
             Ok(process) => {
                 process.show_found(&mut self.judge);
                 process.show(&mut self.judge);
+                if !self.triggers.is_empty() {
+                    self.judge.fired(&process.firings());
+                }
                 self.process = Some(process);
                 self.count("boots of the runs");
             }

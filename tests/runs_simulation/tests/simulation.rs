@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 65] = [
+const FLOORS: [(&str, u64); 70] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("artifacts declared", 300),
@@ -33,6 +33,7 @@ const FLOORS: [(&str, u64); 65] = [
     ("effects that handlers began", 300),
     ("ends", 590),
     ("entries", 15_000),
+    ("events that fire", 75),
     ("executions that ended", 1_300),
     ("fallbacks that are called", 70),
     ("fault: answer lost", 60),
@@ -44,11 +45,15 @@ const FLOORS: [(&str, u64); 65] = [
     ("fault: submission doubled", 100),
     ("fault: submission lost", 70),
     ("fault: worker crash", 89),
+    ("firings that overlap", 17),
+    ("firings that wait", 40),
     ("forks", 30),
     ("forks that may repeat effects", 15),
     ("forks with another plan", 30),
     ("generations", 240),
     ("generations within a budget", 130),
+    ("instants that are missed", 38),
+    ("instants that fire", 125),
     ("looks again", 6),
     ("looks at artifacts", 35),
     ("outcomes", 1_200),

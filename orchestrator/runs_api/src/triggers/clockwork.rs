@@ -7,16 +7,15 @@ use std::time::Duration;
 use escapement_runs_host::{EventKind, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
-use escapement_triggers::{Cause, due};
-use escapement_wire::runs::v1;
+use escapement_triggers::Cause;
 use escapement_wire::runs::v1::trigger::Config;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::Triggers;
-use super::firing::{Found, SKIPPED, WAITING, keep, known, now_ms, of_store};
-use super::reading::{catch_up_of, schedule_of};
-use super::record::{Kept, KeptFiring, kept, put};
+use super::firing::{Found, WAITING, known, now_ms};
+use super::record::{Kept, KeptFiring, found_of, kept};
+use super::turns::{due_of, forget_waiting, handled_of, miss};
 use crate::errors::Rejection;
 
 impl Triggers {
@@ -175,10 +174,7 @@ impl Triggers {
             self.go_on(trigger_id, first.clone()).await?;
         }
         match &kept.trigger.config {
-            Some(Config::Schedule(schedule)) if kept.is_enabled() => {
-                self.handle_schedule(trigger_id, schedule, kept.handled_ms)
-                    .await?;
-            }
+            Some(Config::Schedule(_)) => self.handle_schedule(trigger_id, &kept).await?,
             Some(Config::Condition(condition)) if kept.is_enabled() => {
                 self.look_at(trigger_id, condition, &kept).await?;
             }
@@ -188,69 +184,20 @@ impl Triggers {
     }
 
     // TRIG-2.2
-    async fn handle_schedule(
-        &self,
-        trigger_id: &str,
-        schedule: &v1::Schedule,
-        handled_ms: i64,
-    ) -> Result<(), Rejection> {
+    async fn handle_schedule(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
         let now = now_ms();
-        let Ok(times) = schedule_of(schedule) else {
-            return Ok(());
-        };
-        let due = due(&times, catch_up_of(schedule), handled_ms, now);
+        let due = due_of(kept, now);
         if let Some(missed) = due.missed {
-            let handled = due.firing.first().map_or(now, |first| first - 1);
-            self.note_missed(trigger_id, missed, handled).await?;
+            let (id, handled_ms) = (trigger_id.to_owned(), handled_of(&due, now));
+            let change = move |host: &mut RunsHost, now| miss(host, &id, missed, handled_ms, now);
+            let runs = self.0.maker.handle();
+            if runs.change(0, change).await? {
+                runs.fired("schedule", "missed", missed.n);
+            }
         }
         for instant in due.firing {
             let found = Found::new(Cause::Due(instant), instant, escapement_model::Opaque::default());
             self.fire(trigger_id, found).await?;
-        }
-        Ok(())
-    }
-
-    async fn note_missed(
-        &self,
-        trigger_id: &str,
-        missed: escapement_triggers::Missed,
-        handled_ms: i64,
-    ) -> Result<(), Rejection> {
-        let (id, n_missed) = (trigger_id.to_owned(), missed.n);
-        let change = move |host: &mut RunsHost, now| {
-            let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? else {
-                return Ok(false);
-            };
-            let mut kept: Kept = kept(&definition).map_err(of_store)?;
-            let name = escapement_triggers::FiringKey::new(&id, &Cause::Due(missed.first_ms)).text();
-            let firing = v1::Firing {
-                firing_id: name.clone(),
-                trigger_id: id.clone(),
-                kind: "schedule".to_owned(),
-                status: SKIPPED.to_owned(),
-                reason: "MISSED".to_owned(),
-                message: "Nothing could fire when it was due.".to_owned(),
-                due_at: missed.first_ms,
-                fired_at: now,
-                count: i32::try_from(missed.n).unwrap_or(i32::MAX),
-                ..v1::Firing::default()
-            };
-            let record = KeptFiring {
-                firing,
-                ..KeptFiring::default()
-            };
-            host.define(
-                DefinitionKind::Firing,
-                &name,
-                put(definition.namespace.clone(), &id, 0, now, &record),
-            );
-            kept.handled_ms = kept.handled_ms.max(handled_ms);
-            keep(host, &definition, &kept, definition.updated_at);
-            Ok(true)
-        };
-        let runs = self.0.maker.handle();
-        if runs.change(0, change).await? {
-            runs.fired("schedule", "missed", n_missed);
         }
         Ok(())
     }
@@ -271,14 +218,7 @@ impl Triggers {
         }
         // What is gone, or cannot be read, is not waited for.
         let id = trigger_id.to_owned();
-        let change = move |host: &mut RunsHost, _| {
-            if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
-                let mut kept: Kept = kept(&definition).map_err(of_store)?;
-                kept.waiting.retain(|waiting| *waiting != name);
-                keep(host, &definition, &kept, definition.updated_at);
-            }
-            Ok(())
-        };
+        let change = move |host: &mut RunsHost, _| forget_waiting(host, &id, &name);
         Ok(self.0.maker.handle().change(0, change).await?)
     }
 
@@ -310,30 +250,6 @@ impl Triggers {
             }
         }
     }
-}
-
-/// The cause of a firing that waits.
-fn found_of(record: &KeptFiring) -> Option<Found> {
-    let firing = &record.firing;
-    let id = firing.event_id.clone();
-    let cause = match firing.kind.as_str() {
-        "schedule" => Cause::Due(firing.due_at),
-        "event" => Cause::Event {
-            kind: firing.event_type.clone(),
-            id,
-        },
-        "condition" => Cause::Edge(id.parse().ok()?),
-        "webhook" => Cause::Delivery(id),
-        "manual" => Cause::Request(id),
-        _ => return None,
-    };
-    Some(Found {
-        cause,
-        due_at: firing.due_at,
-        data: record.data.clone(),
-        depth: record.depth,
-        has_waited: true,
-    })
 }
 
 /// Pause before what did not go is tried again.

@@ -5,7 +5,7 @@ use escapement_model::{Opaque, RunId};
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
-use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
+use escapement_store::runs::{Definition, DefinitionKind};
 pub(super) use escapement_transport::unix_ms as now_ms;
 use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
 use escapement_wire::runs::v1;
@@ -16,6 +16,7 @@ use tonic_types::StatusExt;
 use super::Triggers;
 use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
 use super::record::{Kept, KeptFiring, kept, put, trigger};
+use super::turns::request_of_firing;
 use crate::errors::Rejection;
 
 /// A cause that was found.
@@ -66,7 +67,7 @@ impl Fired {
 }
 
 /// What is made for a firing: its run, or why there is none.
-enum Made {
+pub(super) enum Made {
     Run(Box<(Create, Links)>),
     Failed { reason: String, message: String },
 }
@@ -124,10 +125,7 @@ impl Triggers {
         found: &Found,
     ) -> Result<Made, Rejection> {
         let request = request_of(trigger_id, before, key, found);
-        let client = ClientRequest {
-            key: format!("firings {}", key.text()),
-            digest: *key.as_bytes(),
-        };
+        let client = request_of_firing(key);
         let made = before.made();
         let prepared = self
             .0
@@ -155,7 +153,7 @@ impl Triggers {
 
 // TRIG-1.2
 /// One turn of the thread of runs: what becomes of the cause.
-fn fire(
+pub(super) fn fire(
     host: &mut RunsHost,
     trigger_id: &str,
     key: &FiringKey,

@@ -6,9 +6,11 @@ use escapement_run::spec::{Author, namespace_named};
 use escapement_runs_shell::Origin;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader, Scope};
+use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
 use prost::Message;
 
+use super::firing::Found;
 use crate::caller::Made;
 
 /// A trigger. Field numbers are never used for something else.
@@ -104,6 +106,30 @@ pub(super) struct ShownFiring {
     /// As there.
     #[prost(message, required, tag = "1")]
     pub(super) firing: v1::Firing,
+}
+
+/// The cause of a firing that waits.
+pub(super) fn found_of(record: &KeptFiring) -> Option<Found> {
+    let firing = &record.firing;
+    let id = firing.event_id.clone();
+    let cause = match firing.kind.as_str() {
+        "schedule" => Cause::Due(firing.due_at),
+        "event" => Cause::Event {
+            kind: firing.event_type.clone(),
+            id,
+        },
+        "condition" => Cause::Edge(id.parse().ok()?),
+        "webhook" => Cause::Delivery(id),
+        "manual" => Cause::Request(id),
+        _ => return None,
+    };
+    Some(Found {
+        cause,
+        due_at: firing.due_at,
+        data: record.data.clone(),
+        depth: record.depth,
+        has_waited: true,
+    })
 }
 
 /// The trigger of that id with its record.

@@ -35,6 +35,8 @@ pub(crate) struct Spec {
     /// The words for effects of which nothing is known, and for those that took too long; 2 is to repeat them.
     pub(crate) unknown: u32,
     pub(crate) timed_out: u32,
+    /// The caller's id of the request.
+    pub(crate) request_id: String,
     pub(crate) preset: String,
     /// What the planner makes the first plan for; empty if the run was given one.
     pub(crate) goal: String,
@@ -66,6 +68,7 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
         forked_from: body.bytes(14).to_vec(),
         unknown: policy.small(1),
         timed_out: policy.small(2),
+        request_id: body.text(7),
         preset: body.text(15),
         goal: body.text(20),
         must_produce,

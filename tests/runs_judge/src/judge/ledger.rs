@@ -53,6 +53,7 @@ impl Judge {
         for execution in self.executions.values_mut() {
             execution.n_submitted_in_boot = 0;
         }
+        self.firings.has_booted();
     }
 
     // RI3, RI9

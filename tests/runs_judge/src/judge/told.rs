@@ -1,6 +1,6 @@
 //! What callers were told: it is there, whatever happens afterwards.
 
-use super::{Finding, Judge};
+use super::{Finding, Judge, Rule};
 use crate::canonical::uuid;
 use crate::journal::{self, Event};
 
@@ -31,6 +31,20 @@ pub enum Told {
         behind: u64,
         /// Its last entry after.
         until: u64,
+    },
+    /// A trigger is there.
+    Trigger {
+        /// Its id.
+        trigger: String,
+        /// What it is made from.
+        rule: Rule,
+    },
+    /// An event has fired a trigger, or had done so before.
+    Fired {
+        /// The trigger.
+        trigger: String,
+        /// The id of the event.
+        event: String,
     },
     /// A run was forked from another one, which keeps everything that had completed.
     Forked {
@@ -86,6 +100,14 @@ impl Judge {
             Told::Created { key, run } => self.told_created(key, run),
             Told::Done { run, since, what } => self.told_done(run, since, &what),
             Told::RepeatsNothing { run, behind, until } => self.told_repeats_nothing(run, behind, until),
+            Told::Trigger { trigger, rule } => {
+                self.has_trigger(trigger, rule);
+                None
+            }
+            Told::Fired { trigger, event } => {
+                self.told_event(&trigger, &event);
+                None
+            }
             Told::Forked {
                 run,
                 from,

@@ -1,0 +1,186 @@
+//! What triggers do in turns of the thread of runs, without the calls around them: a simulation drives these alone.
+//! Reads no clock, and decides nothing about a run.
+
+use escapement_model::{Opaque, RunId};
+use escapement_runs_host::{Create, Links, RunsHost};
+use escapement_runs_shell::CallError;
+use escapement_store::runs::{ClientRequest, DefinitionKind};
+use escapement_triggers::{Cause, Due, FiringKey, Missed, due};
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config;
+
+use super::firing::{Found, Made, SKIPPED, fire, keep, of_store};
+use super::reading::{catch_up_of, schedule_of};
+use super::record::{Kept, KeptFiring, found_of, kept, put};
+
+/// Takes a trigger in that has everything filled in. Its schedule begins after `now`, in Unix milliseconds.
+pub fn save(host: &mut RunsHost, trigger_id: &str, trigger: v1::Trigger, now: i64) {
+    let kept = Kept {
+        trigger,
+        version: 1,
+        handled_ms: now,
+        ..Kept::default()
+    };
+    let change = put(kept.namespace(), &kept.trigger.user_id, 5, now, &kept);
+    host.define(DefinitionKind::Trigger, trigger_id, change);
+}
+
+/// What the schedule of a trigger leads to at `now`, in Unix milliseconds: nothing if it has none, or is gone.
+/// The instants that were missed are written down at once.
+///
+/// # Errors
+/// [`CallError`] as the store cannot be read.
+pub fn look_at_schedule(host: &mut RunsHost, trigger_id: &str, now: i64) -> Result<Due, CallError> {
+    let Some(kept) = stored(host, trigger_id)? else {
+        return Ok(Due::default());
+    };
+    let due = due_of(&kept, now);
+    if let Some(missed) = due.missed {
+        miss(host, trigger_id, missed, handled_of(&due, now), now)?;
+    }
+    Ok(due)
+}
+
+/// Fires a trigger for a cause, once; `due_at` and `now` are Unix milliseconds. `make` gives the run, which has this id and goes
+/// with this request. `None` if the trigger is gone, or does not fire by itself.
+///
+/// # Errors
+/// [`CallError`] if nothing can be made now: nothing changed.
+pub fn fire_once(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    cause: Cause,
+    due_at: i64,
+    make: impl FnOnce(RunId, ClientRequest) -> Create,
+    now: i64,
+) -> Result<Option<v1::Firing>, CallError> {
+    let found = Found::new(cause, due_at, Opaque::default());
+    fires(host, trigger_id, &found, make, now)
+}
+
+/// The turn of the firing of a trigger that has waited longest; `None` if none waits. `make` and `now` as for [`fire_once`].
+///
+/// # Errors
+/// [`CallError`] if nothing can be made now: nothing changed.
+pub fn go_on(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    make: impl FnOnce(RunId, ClientRequest) -> Create,
+    now: i64,
+) -> Result<Option<v1::Firing>, CallError> {
+    let waiting = stored(host, trigger_id)?.and_then(|kept| kept.waiting.first().cloned());
+    let Some(name) = waiting else { return Ok(None) };
+    let record = host.definition(DefinitionKind::Firing, &name).map_err(of_store)?;
+    let record = record.map(|record| kept::<KeptFiring>(&record)).transpose();
+    match record.map_err(of_store)?.and_then(|record| found_of(&record)) {
+        Some(found) => fires(host, trigger_id, &found, make, now),
+        None => {
+            forget_waiting(host, trigger_id, &name)?;
+            Ok(None)
+        }
+    }
+}
+
+fn fires(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    found: &Found,
+    make: impl FnOnce(RunId, ClientRequest) -> Create,
+    now: i64,
+) -> Result<Option<v1::Firing>, CallError> {
+    let key = FiringKey::new(trigger_id, &found.cause);
+    let links = Links {
+        trigger: Some(trigger_id.to_owned()),
+        ..Links::default()
+    };
+    let made = Made::Run(Box::new((make(key.run_id(), request_of_firing(&key)), links)));
+    let fired = fire(host, trigger_id, &key, found, made, now)?;
+    Ok(fired.map(|fired| fired.firing))
+}
+
+fn stored(host: &RunsHost, trigger_id: &str) -> Result<Option<Kept>, CallError> {
+    let found = host
+        .definition(DefinitionKind::Trigger, trigger_id)
+        .map_err(of_store)?;
+    found.map(|found| kept(&found)).transpose().map_err(of_store)
+}
+
+/// The request that makes the run of a firing.
+pub(super) fn request_of_firing(key: &FiringKey) -> ClientRequest {
+    ClientRequest {
+        key: format!("firings {}", key.text()),
+        digest: *key.as_bytes(),
+    }
+}
+
+// TRIG-2.2
+/// What a schedule leads to: nothing if the trigger has none, or does not fire by itself.
+pub(super) fn due_of(kept: &Kept, now: i64) -> Due {
+    let schedule = match &kept.trigger.config {
+        Some(Config::Schedule(schedule)) if kept.is_enabled() => schedule,
+        _ => return Due::default(),
+    };
+    let times = schedule_of(schedule);
+    times.map_or_else(
+        |_| Due::default(),
+        |times| due(&times, catch_up_of(schedule), kept.handled_ms, now),
+    )
+}
+
+/// Up to when a schedule is handled once what was missed is written down.
+pub(super) fn handled_of(due: &Due, now: i64) -> i64 {
+    due.firing.first().map_or(now, |first| first - 1)
+}
+
+// TRIG-2.2
+/// Writes down what a schedule has missed; false if the trigger is gone.
+pub(super) fn miss(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    missed: Missed,
+    handled_ms: i64,
+    now: i64,
+) -> Result<bool, CallError> {
+    let Some(definition) = host
+        .definition(DefinitionKind::Trigger, trigger_id)
+        .map_err(of_store)?
+    else {
+        return Ok(false);
+    };
+    let mut kept: Kept = kept(&definition).map_err(of_store)?;
+    let name = FiringKey::new(trigger_id, &Cause::Due(missed.first_ms)).text();
+    let firing = v1::Firing {
+        firing_id: name.clone(),
+        trigger_id: trigger_id.to_owned(),
+        kind: "schedule".to_owned(),
+        status: SKIPPED.to_owned(),
+        reason: "MISSED".to_owned(),
+        message: "Nothing could fire when it was due.".to_owned(),
+        due_at: missed.first_ms,
+        fired_at: now,
+        count: i32::try_from(missed.n).unwrap_or(i32::MAX),
+        ..v1::Firing::default()
+    };
+    let record = KeptFiring {
+        firing,
+        ..KeptFiring::default()
+    };
+    let change = put(definition.namespace.clone(), trigger_id, 0, now, &record);
+    host.define(DefinitionKind::Firing, &name, change);
+    kept.handled_ms = kept.handled_ms.max(handled_ms);
+    keep(host, &definition, &kept, definition.updated_at);
+    Ok(true)
+}
+
+/// What is gone is not waited for.
+pub(super) fn forget_waiting(host: &mut RunsHost, trigger_id: &str, name: &str) -> Result<(), CallError> {
+    if let Some(definition) = host
+        .definition(DefinitionKind::Trigger, trigger_id)
+        .map_err(of_store)?
+    {
+        let mut kept: Kept = kept(&definition).map_err(of_store)?;
+        kept.waiting.retain(|waiting| waiting != name);
+        keep(host, &definition, &kept, definition.updated_at);
+    }
+    Ok(())
+}
