@@ -96,14 +96,15 @@ impl Triggers {
             Ok((trigger(reader, &id)?, known))
         });
         let (before, known) = read.await?;
+        let Some((_, before)) = before else {
+            return Ok(known.map(Fired::before));
+        };
         if let Some(known) = known
             && !found.has_waited
+            && !is_behind(&before, &found.cause)
         {
             return Ok(Some(Fired::before(known)));
         }
-        let Some((_, before)) = before else {
-            return Ok(None);
-        };
         let made = self.make(trigger_id, &before, &key, &found).await?;
         let id = trigger_id.to_owned();
         let (kind, bytes) = (words(&found.cause).0, found.data.len());
@@ -163,17 +164,21 @@ pub(super) fn fire(
 ) -> Result<Option<Fired>, CallError> {
     let name = key.text();
     let known = known(host.definition(DefinitionKind::Firing, &name)).map_err(of_store)?;
-    let waits = |known: &KeptFiring| found.has_waited && known.firing.status == WAITING;
-    if known.as_ref().is_some_and(|known| !waits(known)) {
-        return Ok(known.map(Fired::before));
-    }
     let Some(definition) = host
         .definition(DefinitionKind::Trigger, trigger_id)
         .map_err(of_store)?
     else {
-        return Ok(None);
+        return Ok(known.map(Fired::before));
     };
     let mut kept: Kept = kept(&definition).map_err(of_store)?;
+    let waits = |known: &KeptFiring| found.has_waited && known.firing.status == WAITING;
+    if known.as_ref().is_some_and(|known| !waits(known)) {
+        if is_behind(&kept, &found.cause) {
+            handle(&mut kept, &found.cause);
+            keep(host, &definition, &kept, definition.updated_at);
+        }
+        return Ok(known.map(Fired::before));
+    }
     if !kept.is_enabled() && !found.has_waited && !matches!(found.cause, Cause::Request(_)) {
         return Ok(None);
     }
@@ -220,9 +225,7 @@ pub(super) fn fire(
             becomes(status, &reason, message);
         }
     }
-    if let Cause::Due(at) = found.cause {
-        kept.handled_ms = kept.handled_ms.max(at);
-    }
+    handle(&mut kept, &found.cause);
     if firing.status == STARTED {
         firing.run_id.clone_from(&kept.last_run_id);
     }
@@ -282,6 +285,17 @@ fn admitted(
                 Err(NotCreated::AlreadyRunning(_)) => overlaps(),
             }
         }
+    }
+}
+
+/// True if the instant is one that the trigger does not know to be handled: its schedule was changed after the clock was set back.
+fn is_behind(kept: &Kept, cause: &Cause) -> bool {
+    matches!(cause, Cause::Due(at) if *at > kept.handled_ms)
+}
+
+fn handle(kept: &mut Kept, cause: &Cause) {
+    if let Cause::Due(at) = cause {
+        kept.handled_ms = kept.handled_ms.max(*at);
     }
 }
 

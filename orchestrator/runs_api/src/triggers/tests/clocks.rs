@@ -1,0 +1,45 @@
+//! Clocks that are set back.
+
+use escapement_runs_host::RunsHost;
+use escapement_store::runs::DefinitionKind;
+use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::trigger::Config as Kind;
+
+use super::world::{World, nothing};
+use crate::triggers::firing::{keep, now_ms};
+use crate::triggers::record::{Kept, kept};
+
+const MINUTE_MS: i64 = 60_000;
+
+/// What comes after that moment is due.
+async fn handled_up_to(world: &World, trigger_id: &str, at: i64) {
+    let id = trigger_id.to_owned();
+    let change = move |host: &mut RunsHost| {
+        let found = host.definition(DefinitionKind::Trigger, &id).unwrap().unwrap();
+        let mut kept: Kept = kept(&found).unwrap();
+        kept.handled_ms = at;
+        keep(host, &found, &kept, at);
+    };
+    world.changes(change).await;
+}
+
+#[tokio::test]
+async fn an_instant_that_comes_again_is_handled() {
+    let world = World::new();
+    let schedule = v1::Schedule {
+        cron: "* * * * *".to_owned(),
+        ..v1::Schedule::default()
+    };
+    let trigger = world.trigger(Kind::Schedule(schedule), nothing(), "allow").await;
+    let instant = now_ms() / MINUTE_MS * MINUTE_MS;
+    // The second time it is as if its schedule had been changed with the clock before the instant.
+    for _ in 0..2 {
+        handled_up_to(&world, &trigger, instant - 1).await;
+        world.triggers.handle_due(&trigger).await.unwrap();
+        assert!(world.kept(&trigger).await.handled_ms >= instant);
+    }
+    let firings = world.firings(&trigger).await;
+    let of_instant = firings.iter().filter(|firing| firing.due_at == instant);
+    assert_eq!(of_instant.count(), 1);
+    assert!(world.triggers.index().next() > Some(instant));
+}
