@@ -10,6 +10,7 @@ mod watch;
 mod writes;
 
 use crate::answer::{Answer, Caller, Ended, Explained};
+use crate::arrivals::Arrivals;
 use crate::config::EngineConfig;
 use crate::durable::DurableAccept;
 use crate::effect::{Effect, StoreWrite};
@@ -21,7 +22,6 @@ use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use escapement_contract::{
     Delivery, Effect as ContractEffect, Execution, Input as ContractInput, Phase, Refused, Request,
     StepIndex, WithdrawReason,
@@ -304,7 +304,10 @@ impl Executions {
     }
 
     /// Takes a queued execution out of memory. Returns what is kept of it and the callers that wait for its result.
-    pub(crate) fn park(&mut self, key: ExecutionKey) -> (ExecutionId, Parked, Ticket, Vec<Caller<Ended>>) {
+    pub(crate) fn park(
+        &mut self,
+        key: ExecutionKey,
+    ) -> (ExecutionId, Parked, Ticket, Arrivals<Caller<Ended>>) {
         let live = self.live.remove(key).expect("the key of a live execution");
         assert_eq!(
             live.execution.phase(),
@@ -332,7 +335,7 @@ impl Executions {
         &mut self,
         recovered: Recovered,
         parked: &Parked,
-        waiters: Vec<Caller<Ended>>,
+        waiters: Arrivals<Caller<Ended>>,
         turn: &Turn,
     ) {
         let accept = DurableAccept::of_recovered(&recovered);
@@ -381,8 +384,8 @@ impl Executions {
         let Some(live) = self.live.find_mut(key) else {
             return Some((key, false));
         };
-        live.submitters.retain(|submitter| submitter.id() != caller);
-        live.waiters.retain(|waiter| waiter.id != caller);
+        live.submitters.remove(caller);
+        live.waiters.remove(caller);
         live.watchers.forget(caller);
         Some((key, true))
     }

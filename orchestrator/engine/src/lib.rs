@@ -24,6 +24,7 @@ mod config;
 mod limits;
 
 mod answer;
+mod arrivals;
 mod durable;
 mod effect;
 mod input;

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rusqlite::ffi;
 
@@ -18,6 +19,8 @@ const PATH_BYTES_MAX: c_int = 512;
 const SECTOR_BYTES: c_int = 4096;
 /// Noon of a day long ago, in SQLite's milliseconds: time stands still here.
 const NOW: i64 = 210_866_760_000_000;
+/// What SQLite sleeps at most, however long it wants to.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// What SQLite allocates for an open file: its own part, then ours.
 #[repr(C)]
@@ -357,9 +360,10 @@ unsafe extern "C" fn x_randomness(_: *mut ffi::sqlite3_vfs, n_bytes: c_int, out:
     n_bytes
 }
 
-/// Time stands still: whoever waits for a lock asks again at once, until it has asked often enough.
+/// Time goes faster: SQLite asks for a lock a bounded number of times, and another thread must get on meanwhile.
 unsafe extern "C" fn x_sleep(_: *mut ffi::sqlite3_vfs, microseconds: c_int) -> c_int {
-    std::thread::yield_now();
+    let wanted = Duration::from_micros(microseconds.unsigned_abs().into());
+    std::thread::park_timeout(wanted.min(SLEEP_MAX));
     microseconds
 }
 

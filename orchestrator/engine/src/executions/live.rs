@@ -2,6 +2,7 @@
 
 use super::watch::Watchers;
 use crate::answer::{Caller, Ended};
+use crate::arrivals::Arrivals;
 use crate::clock::WallClock;
 use crate::durable::DurableAccept;
 use crate::input::{Submission, Submitter, UntilDecided};
@@ -49,13 +50,13 @@ pub(super) struct LiveExecution {
     /// Its start is durable: a crash would not take it back.
     pub(super) start_is_durable: bool,
     /// Callers that wait for the accept.
-    pub(super) submitters: Vec<Submitter>,
+    pub(super) submitters: Arrivals<Submitter>,
     /// What the shell holds until the accept is answered.
     pub(super) until_decided: UntilDecided,
     /// Submissions that can be judged only once the accept is answered.
     pub(super) undecided: Vec<Submission>,
     /// Callers that wait for the result.
-    pub(super) waiters: Vec<Caller<Ended>>,
+    pub(super) waiters: Arrivals<Caller<Ended>>,
     /// Callers that wait for the next entry of the audit trail.
     pub(super) watchers: Watchers,
     /// Entries of the audit trail that may be seen.
@@ -88,10 +89,10 @@ impl LiveExecution {
             ticket: None,
             holds_slot: false,
             start_is_durable: false,
-            submitters: Vec::new(),
+            submitters: Arrivals::default(),
             until_decided: UntilDecided::default(),
             undecided: Vec::new(),
-            waiters: Vec::new(),
+            waiters: Arrivals::default(),
             watchers: Watchers::default(),
             n_shown: 0,
             counts_as_overdue: false,

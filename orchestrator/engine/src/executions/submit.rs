@@ -74,7 +74,7 @@ impl Executions {
         }
         match (live.stage, submitter) {
             (Stage::Accepting { .. }, _) => {
-                live.submitters.push(submitter);
+                live.submitters.push(submitter.id(), submitter);
                 self.callers.insert(submitter.id(), key);
             }
             (Stage::Durable(accept), Submitter::ForAccept(caller)) => {
@@ -82,7 +82,7 @@ impl Executions {
                 turn.reply(caller, Submitted::Accepted(view));
             }
             (Stage::Durable(_), Submitter::ForEnd(caller)) => {
-                live.waiters.push(caller);
+                live.waiters.push(caller.id, caller);
                 self.callers.insert(caller.id, key);
             }
         }
@@ -134,7 +134,7 @@ impl Executions {
             self.live.at_mut(parent.key).n_children += 1;
             (live.parent, live.depth) = (Some(parent.key), parent.depth + 1);
         }
-        live.submitters.push(submitter);
+        live.submitters.push(submitter.id(), submitter);
         live.until_decided = until_decided;
         if let Submitter::ForAccept(caller) = submitter
             && let Some(not_durable) = DurableAccept::planted()
@@ -187,7 +187,7 @@ impl Executions {
     pub(crate) fn wait(&mut self, caller: Caller<Ended>, execution_id: ExecutionId, turn: &mut Turn) {
         match self.durable(execution_id) {
             Some((key, _)) => {
-                self.live.at_mut(key).waiters.push(caller);
+                self.live.at_mut(key).waiters.push(caller.id, caller);
                 self.callers.insert(caller.id, key);
             }
             None => turn.reply(caller, Ended::NotLive),

@@ -143,7 +143,7 @@ impl Executions {
         for submitter in core::mem::take(&mut live.submitters) {
             match submitter {
                 Submitter::ForAccept(caller) => answers.push((caller, live.view(accept))),
-                Submitter::ForEnd(caller) => live.waiters.push(caller),
+                Submitter::ForEnd(caller) => live.waiters.push(caller.id, caller),
             }
         }
         for (caller, view) in answers {

@@ -4,11 +4,11 @@ use super::lane::{ParkedPlace, Position};
 use super::lanes::Lanes;
 use super::need::{NeedKey, Needs};
 use crate::answer::{Caller, Ended};
+use crate::arrivals::Arrivals;
 use crate::clock::WallClock;
 use crate::input::Watch;
 use crate::keys::{CallerId, ExecutionKey, NamespaceKey};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_model::ExecutionId;
 
@@ -42,9 +42,9 @@ pub(crate) enum FetchReason {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Callers that wait for the result.
-    pub(crate) results: Vec<Caller<Ended>>,
+    pub(crate) results: Arrivals<Caller<Ended>>,
     /// Callers that want to watch.
-    pub(crate) watches: Vec<Watch>,
+    pub(crate) watches: Arrivals<Watch>,
 }
 
 /// All parked executions by id and by deadline. Their order in the queue is kept with their namespaces.
@@ -213,9 +213,9 @@ impl ParkedSet {
         key: ExecutionKey,
         waiters: impl IntoIterator<Item = Caller<Ended>>,
     ) {
-        let mut waiters = waiters.into_iter().peekable();
-        if waiters.peek().is_some() {
-            self.waiters.entry(key).or_default().results.extend(waiters);
+        for waiter in waiters {
+            let results = &mut self.waiters.entry(key).or_default().results;
+            results.push(waiter.id, waiter);
         }
     }
 
@@ -223,7 +223,8 @@ impl ParkedSet {
     pub(crate) fn add_watch(&mut self, watch: Watch) {
         let execution_id = watch.execution_id;
         let key = self.at_mut(execution_id).key;
-        self.waiters.entry(key).or_default().watches.push(watch);
+        let watches = &mut self.waiters.entry(key).or_default().watches;
+        watches.push(watch.caller.id, watch);
         self.watched.insert(key, execution_id);
     }
 
@@ -231,8 +232,8 @@ impl ParkedSet {
         let Some(waiters) = self.waiters.get_mut(&key) else {
             return;
         };
-        waiters.results.retain(|other| other.id != caller);
-        waiters.watches.retain(|watch| watch.caller.id != caller);
+        waiters.results.remove(caller);
+        waiters.watches.remove(caller);
         if waiters.watches.is_empty() {
             self.watched.remove(&key);
         }

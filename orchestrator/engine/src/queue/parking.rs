@@ -3,6 +3,7 @@
 use super::parked::{FetchReason, Parked, Waiters};
 use super::{NeedKey, Queue, Ticket};
 use crate::answer::{Caller, Ended};
+use crate::arrivals::Arrivals;
 use crate::clock::WallClock;
 use crate::effect::Effect;
 use crate::input::Watch;
@@ -10,7 +11,6 @@ use crate::keys::{CallerId, ExecutionKey};
 use crate::limits::{LOADS_AHEAD_MAX, LOADS_WATCHED_MAX, OVERDUE_LOADED_MAX};
 use crate::stored::RecoveredParked;
 use crate::turn::Turn;
-use alloc::vec::Vec;
 use escapement_contract::due_at_unix;
 use escapement_model::ExecutionId;
 
@@ -66,7 +66,7 @@ impl Queue {
         execution_id: ExecutionId,
         parked: Parked,
         ticket: &Ticket,
-        waiters: Vec<Caller<Ended>>,
+        waiters: Arrivals<Caller<Ended>>,
     ) {
         assert_eq!(parked.need, ticket.need, "what is parked needs what it needed");
         let is_held = self.needs.is_held(ticket.need);

@@ -1,6 +1,7 @@
 //! Who is next, by the queue alone.
 
 use super::{NeedKey, Parked, Queue, Ticket};
+use crate::arrivals::Arrivals;
 use crate::clock::WallClock;
 use crate::fixtures::{NOW, config, execution_id};
 use crate::keys::{ActionKey, ExecutionKey, NamespaceKey};
@@ -36,7 +37,7 @@ fn park(queue: &mut Queue, priority: i32, key: u64, ticket: &Ticket) {
         execution_id(u8::try_from(key).unwrap()),
         parked,
         ticket,
-        Vec::new(),
+        Arrivals::default(),
     );
 }
 

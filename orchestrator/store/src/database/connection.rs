@@ -173,7 +173,7 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<String> {
 pub(crate) fn opening(path: &Path, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        Some(code) if is_lock(code) => StoreFault::Busy(error.into()),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreFault::Damaged {
             path: path.to_owned(),
             source: error.into(),
@@ -201,6 +201,15 @@ pub(crate) fn at_opening(path: &Path, fault: StoreFault) -> StoreFault {
         _ if is_of_damage(&source) => StoreFault::Damaged { path, source },
         _ => StoreFault::Fatal(source),
     }
+}
+
+/// A lock was not to be had, so nothing was done. The last one is SQLite's own: a transaction lost the race for its place in the log
+/// about a hundred times, over some ten seconds, before it began.
+fn is_lock(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed
+    )
 }
 
 /// Of bytes or pages, which concerns what they belong to. An interruption is: only [`bound_work`] interrupts.
@@ -276,7 +285,7 @@ pub(crate) fn is_of_damage(source: &FaultSource) -> bool {
 pub(crate) fn working(error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreFault::Full(error.into()),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreFault::Busy(error.into()),
+        Some(code) if is_lock(code) => StoreFault::Busy(error.into()),
         _ if planted::is_on(Bug::FatalRetried) => StoreFault::Busy(error.into()),
         _ => StoreFault::Fatal(error.into()),
     }
@@ -287,5 +296,25 @@ pub(crate) fn reading(number: u64, part: &'static str, error: rusqlite::Error) -
     match error.sqlite_error_code() {
         None | Some(ErrorCode::DatabaseCorrupt) => StoreFault::Corrupt { number, part },
         Some(_) => working(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_could_not_begin_may_be_tried_again() {
+        let codes = [
+            rusqlite::ffi::SQLITE_BUSY,
+            rusqlite::ffi::SQLITE_LOCKED,
+            rusqlite::ffi::SQLITE_PROTOCOL,
+        ];
+        for code in codes {
+            let error = || rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            assert!(matches!(working(error()), StoreFault::Busy(_)), "{code}");
+            let fault = opening(Path::new("runs.db"), error());
+            assert!(matches!(fault, StoreFault::Busy(_)), "{code}: {fault}");
+        }
     }
 }
