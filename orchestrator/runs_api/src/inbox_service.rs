@@ -12,7 +12,7 @@ use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs::REQUEST_KINDS;
 use escapement_runs_shell::{CallError, RunsHandle};
-use escapement_store::runs::StoredInputRequest;
+use escapement_store::runs::{ClientRequest, StoredInputRequest};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use prost::Message;
@@ -24,7 +24,7 @@ use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{self, Room};
 use crate::saved::profiles;
-use answer::{Read, read};
+use answer::{Read, key_in, read};
 use asked::{Said, said_to, stored, view};
 
 /// The service.
@@ -117,12 +117,16 @@ impl Inbox {
     ) -> Result<v1::InputRequest, Rejection> {
         let Read {
             answer,
-            condition,
+            mut condition,
             plan,
         } = read(request, caller.principal())?;
         let id = answer.request_id;
         let stored = self.stored(id, caller).await?;
         let run_id = stored.run_id;
+        condition.request = condition.request.map(|request| ClientRequest {
+            key: key_in(&stored.namespace, request.key),
+            ..request
+        });
         let input = match plan {
             None => Input::Answer(answer.clone()),
             Some(plan) => {

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use escapement_access::Principal;
 use escapement_model::InputRequestId;
-use escapement_model::OpaqueValue;
 use escapement_model::limits::{LABEL_CHARS_MAX, MESSAGE_CHARS_MAX, OUTPUT_BYTES_MAX};
 use escapement_model::opaque::ValueView;
+use escapement_model::{Namespace, OpaqueValue};
 use escapement_run::Answer;
 use escapement_run::journal::{Decision, Responder, ResponderKind};
 use escapement_run::outcome::{encoded, value_of_object};
@@ -66,7 +66,7 @@ pub(crate) fn read(mut request: v1::RespondToInputRequest, caller: &Principal) -
         unreachable!("what is missing is a problem");
     };
     let repeated = (!request.request_id.is_empty()).then(|| ClientRequest {
-        key: key(&responder, &request.request_id),
+        key: key(&responder, &caller.issuer, &request.request_id),
         digest: Sha256::digest(request.encode_in_order()).into(),
     });
     Ok(Read {
@@ -108,15 +108,29 @@ fn verify(request: &mut v1::RespondToInputRequest, caller: &Principal) -> Result
 }
 
 /// What a responder's id of a request is in the store: of a bounded length, and of this method alone.
-/// What somebody said in a name is apart from what was said by who has proved it.
-fn key(responder: &Responder, request_id: &str) -> String {
+/// What somebody said in a name is apart from what was said by who has proved it, and a name of one issuer of tokens from the same
+/// name of another one.
+fn key(responder: &Responder, issuer: &str, request_id: &str) -> String {
     let mut hasher = Sha256::new();
     let verified = responder.verified.then_some("verified");
-    for text in [responder.id.as_str(), request_id].into_iter().chain(verified) {
+    // Without an issuer it is what earlier versions have kept.
+    let issuer = Some(issuer).filter(|issuer| !issuer.is_empty());
+    let said = [responder.id.as_str(), request_id];
+    for text in said.into_iter().chain(verified).chain(issuer) {
         hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
     format!("respond_to_input {}", hex::text(&hasher.finalize()))
+}
+
+/// The key in the store of a request about something of this namespace, apart from the same request about another one.
+pub(super) fn key_in(namespace: &Namespace, key: String) -> String {
+    match namespace.as_str() {
+        // As earlier versions have kept it.
+        Namespace::DEFAULT => key,
+        // The key before it is of one length.
+        namespace => format!("{key} {namespace}"),
+    }
 }
 
 fn subject_digest(text: &str, fields: &mut Fields) -> Bytes {

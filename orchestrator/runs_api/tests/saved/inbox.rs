@@ -21,11 +21,16 @@ use crate::world::{World, told};
 
 /// A run of ada's that waits for the approval of its plan.
 async fn asking(world: &World) -> String {
+    asking_in(world, "", 1).await
+}
+
+/// As [`asking`], the run of that number in this namespace.
+async fn asking_in(world: &World, namespace: &str, n: u8) -> String {
     let plan = create(world, named("Asks")).await.unwrap();
     let steps = json!([{"key": "a", "type": "tool_call", "config": {"tool_name": "mail.send"}}]);
     put(world, &plan.plan_id, &document(&steps)).await.unwrap();
-    let made = world.run_of(&plan.plan_id, 1, Policy::default()).await;
-    made.unwrap().to_string()
+    let made = world.run_in(namespace, &plan.plan_id, n, Policy::default());
+    made.await.unwrap().to_string()
 }
 
 async fn list(world: &World, user_id: &str, kind: &str) -> Vec<v1::InputRequest> {
@@ -82,11 +87,20 @@ fn decision_of(
 
 /// The request, of a caller who has proved this name.
 fn by<T>(name: &str, is_agent: bool, message: T) -> Request<T> {
+    by_token_of("", name, is_agent, message)
+}
+
+/// The request, of a caller whom this issuer names so; empty for the policy itself.
+fn by_token_of<T>(issuer: &str, name: &str, is_agent: bool, message: T) -> Request<T> {
     let roles = [Role::Submitter].into_iter().collect();
     let mut grant = Grant::new(roles, NamespaceScope::All);
     grant.is_agent = is_agent;
     let mut principal = Principal::anonymous(vec![grant]);
-    (principal.name, principal.kind) = (name.into(), PrincipalKind::Token);
+    (principal.name, principal.issuer) = (name.into(), issuer.into());
+    principal.kind = match issuer {
+        "" => PrincipalKind::Token,
+        _ => PrincipalKind::Jwt,
+    };
     let mut request = Request::new(message);
     request.extensions_mut().insert(Arc::new(principal));
     request
@@ -308,4 +322,30 @@ async fn what_is_said_in_a_name_is_no_repetition_of_what_was_said_by_its_holder(
     assert_eq!(told(&reused).1, "REQUEST_ID_REUSED");
     let other = respond(&world, Request::new(deny())).await.unwrap_err();
     assert_eq!(told(&other).1, "ALREADY_ANSWERED");
+}
+
+#[tokio::test]
+async fn an_id_of_an_answer_is_of_its_issuer_and_namespace_alone() {
+    let world = World::new();
+    let issuers = ["", "https://one.example", "https://two.example"];
+    for (n, namespace, issuer) in [
+        (1, "", issuers[0]),
+        (2, "other", issuers[0]),
+        (3, "", issuers[1]),
+        (4, "other", issuers[1]),
+        (5, "", issuers[2]),
+    ] {
+        let run_id = asking_in(&world, namespace, n).await;
+        let open = list(&world, "ada", "approval").await;
+        let asked = open.iter().find(|asked| asked.run_id == run_id).unwrap();
+        let answer = || v1::RespondToInputRequest {
+            request_id: "once".to_owned(),
+            ..decision_of(asked, None, approval::Decision::Deny(Deny {}))
+        };
+        let denied = respond(&world, by_token_of(issuer, "bob", false, answer())).await;
+        let denied = denied.unwrap_or_else(|status| panic!("{namespace:?} {issuer:?}: {status:?}"));
+        assert_eq!(denied.state(), State::Answered);
+        let again = respond(&world, by_token_of(issuer, "bob", false, answer())).await;
+        assert_eq!(again.unwrap(), denied);
+    }
 }

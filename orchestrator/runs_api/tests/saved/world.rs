@@ -74,6 +74,17 @@ impl World {
 
     /// Makes a run of the newest revision of a saved plan.
     pub(crate) async fn run_of(&self, plan_id: &str, n: u8, policy: Policy) -> Result<RunId, CallError> {
+        self.run_in("", plan_id, n, policy).await
+    }
+
+    /// As [`World::run_of`], in this namespace; empty for the default one.
+    pub(crate) async fn run_in(
+        &self,
+        namespace: &str,
+        plan_id: &str,
+        n: u8,
+        policy: Policy,
+    ) -> Result<RunId, CallError> {
         let wanted = WantedPlan {
             namespace: escapement_model::Namespace::default(),
             user_id: String::new(),
@@ -96,6 +107,7 @@ impl World {
                     priority: 5,
                     user_id: "ada".to_owned(),
                     llm_action: "llm.chat".to_owned(),
+                    namespace: namespace.to_owned(),
                     ..Spec::default()
                 },
                 plan: Arc::clone(&plan),
