@@ -131,7 +131,7 @@ const RPC_CODE: Label = Label {
 };
 const KIND: Label = Label {
     name: "kind",
-    values_max: 11,
+    values_max: 12,
 };
 const TRANSPORT: Label = Label {
     name: "transport",

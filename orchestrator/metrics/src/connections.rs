@@ -93,6 +93,7 @@ fn class_label(class: CallClass) -> &'static str {
         CallClass::Reports => "reports",
         CallClass::Sessions => "sessions",
         CallClass::Health => "health",
+        CallClass::HealthWatches => "health_watches",
         CallClass::Reflections => "reflections",
     }
 }

@@ -1,6 +1,7 @@
 //! Who calls, and whether it may: judged before anything of a call is read, and without waiting.
 //! Knows neither the rules nor a service: the rules are given, and may be replaced while connections live.
 
+use crate::call_class::CallClass;
 use crate::call_slots::Tenant;
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
@@ -214,8 +215,11 @@ impl ConnectionAccess {
     }
 
     /// With whose calls those of the principal count while they are open: with all of its namespace if it has only one, else with its
-    /// own. Without a policy there is one tenant, and nobody to share with.
-    pub(crate) fn tenant_of(&self, principal: &Principal) -> Tenant {
+    /// own. Without a policy there is one tenant, and nobody to share with. What everybody may open counts with its connection.
+    pub(crate) fn tenant_of(&self, principal: &Principal, class: CallClass) -> Tenant {
+        if class.is_of_connections() {
+            return Some(self.peer.address.to_string().into());
+        }
         if !self.has_policy() {
             return None;
         }

@@ -1,8 +1,9 @@
 //! Classes of calls, each of which has bounds of its own: the class of a path, and what it means. Enforces none of them.
 
 use crate::limits::{
-    OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX, OPEN_READS_MAX, OPEN_REFLECTIONS_MAX,
-    OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
+    OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX, OPEN_HEALTH_WATCHES_MAX, OPEN_READS_MAX,
+    OPEN_REFLECTIONS_MAX, OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX,
+    OPEN_WRITES_MAX,
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::externalscaler::external_scaler_server;
@@ -58,6 +59,8 @@ pub enum CallClass {
     Sessions,
     /// Questions for the health.
     Health,
+    /// Streams of the health, as it changes.
+    HealthWatches,
     /// Questions for the API itself.
     Reflections,
 }
@@ -92,7 +95,7 @@ pub enum BodyPool {
 
 impl CallClass {
     /// All of them, each at the place of its discriminant.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Writes,
         Self::Executes,
         Self::Reads,
@@ -103,6 +106,7 @@ impl CallClass {
         Self::Reports,
         Self::Sessions,
         Self::Health,
+        Self::HealthWatches,
         Self::Reflections,
     ];
 
@@ -120,6 +124,11 @@ impl CallClass {
             Self::Reports => of_others("reports of outcomes", Some(OPEN_REPORTS_MAX), Some(Workers)),
             Self::Sessions => of_others("new sessions", None, None),
             Self::Health => of_others("health checks", Some(OPEN_HEALTH_MAX), Some(Workers)),
+            Self::HealthWatches => of_others(
+                "watches of the health",
+                Some(OPEN_HEALTH_WATCHES_MAX),
+                Some(Workers),
+            ),
             Self::Controls => ClassRow {
                 overload_code: Code::ResourceExhausted,
                 ..of_others("calls of operators", Some(OPEN_CONTROLS_MAX), Some(Workers))
@@ -135,6 +144,11 @@ impl CallClass {
     /// True for calls whose answers may go on for ever.
     pub(crate) fn streams(self) -> bool {
         matches!(self, CallClass::Watches | CallClass::Subscriptions)
+    }
+
+    /// True for streams that everybody may open, and for which therefore no caller answers: connections share them.
+    pub(crate) fn is_of_connections(self) -> bool {
+        matches!(self, CallClass::HealthWatches | CallClass::Reflections)
     }
 
     /// True for calls that hand a plan in.
@@ -170,6 +184,7 @@ pub fn class_of(path: &str) -> CallClass {
         Some((WORKERS, "Session")) => CallClass::Sessions,
         Some((WORKERS, _)) => CallClass::Reports,
         Some((FLEET | ACCESS, _)) => CallClass::Controls,
+        Some((HEALTH, "Watch")) => CallClass::HealthWatches,
         Some((HEALTH, _)) => CallClass::Health,
         Some((SCALER, "StreamIsActive")) => CallClass::Subscriptions,
         Some((SCALER, _)) => CallClass::Controls,

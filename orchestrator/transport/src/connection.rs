@@ -221,7 +221,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Ok(principal) => principal,
             Err(denial) => return Box::pin(ready(Ok(denied(&denial, followed)))),
         };
-        let tenant = self.usage.access.tenant_of(&principal);
+        let tenant = self.usage.access.tenant_of(&principal, class);
         let (place, incomplete) = match self.gate.enter(class, tenant) {
             Ok(let_in) => let_in,
             // Nothing of the request is read, and nothing of it is kept.

@@ -72,8 +72,10 @@ pub(crate) const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
 pub(crate) const OPEN_CONTROLS_MAX: usize = 1_024;
 /// Calls open at a time: outcomes without a session.
 pub(crate) const OPEN_REPORTS_MAX: usize = 4_096;
-/// Calls open at a time: questions for the health.
+/// Calls open at a time: questions for the health, which are answered at once.
 pub(crate) const OPEN_HEALTH_MAX: usize = 4_096;
+/// Calls open at a time: streams of the health.
+pub(crate) const OPEN_HEALTH_WATCHES_MAX: usize = 1_024;
 /// Calls open at a time: reflection.
 pub(crate) const OPEN_REFLECTIONS_MAX: usize = 256;
 /// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.

@@ -52,7 +52,8 @@ impl From<Refusal> for Status {
                 class.row().overload_code,
                 "OVERLOADED",
                 format!(
-                    "Too many {} at a time of the caller's namespace, or of a caller with several; end some, or ask again.",
+                    "Too many {} at a time of the caller's namespace, of a caller with several, or of the connection; \
+                     end some, or ask again.",
                     class.row().words
                 ),
                 [("kind", class.row().words.to_owned()), ("of", "tenant".to_owned())],

@@ -9,6 +9,8 @@ use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::{ListExecutionsRequest, SubscribeEventsRequest, SubscribeEventsResponse};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_types::StatusExt;
 
 /// Subscriptions that an orchestrator has at a time, and that one connection carries.
@@ -81,4 +83,38 @@ async fn one_namespace_leaves_as_many_streams_to_others_as_it_has() {
     wait_for("a stream in the place of those that ended", LIMIT, begun)
         .await
         .unwrap();
+}
+
+/// Watches the health over the connection until that is refused, or as often as it can.
+async fn watch_health(channel: &Channel) -> Vec<Streaming<HealthCheckResponse>> {
+    let mut health = HealthClient::new(channel.clone());
+    let mut watches = Vec::new();
+    while watches.len() < STREAMS_PER_CONNECTION {
+        match health.watch(HealthCheckRequest::default()).await {
+            Ok(watch) => watches.push(watch.into_inner()),
+            Err(refused) => {
+                assert_eq!(reason(&refused, Code::Unavailable), "OVERLOADED");
+                break;
+            }
+        }
+    }
+    watches
+}
+
+#[tokio::test]
+async fn strangers_that_watch_the_health_leave_room_to_others_and_hinder_no_check() {
+    let (world, _file) = world_with(&[]).await;
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        let channel = connect(&world).await;
+        kept.push((watch_health(&channel).await, channel));
+    }
+    let probe = connect(&world).await;
+    let mut health = HealthClient::new(probe);
+    let checked = health.check(HealthCheckRequest::default()).await;
+    assert!(checked.is_ok(), "{checked:?}");
+    let watched = health.watch(HealthCheckRequest::default()).await;
+    assert!(watched.is_ok(), "{watched:?}");
+    let n_first = kept[0].0.len();
+    assert!(n_first < STREAMS_PER_CONNECTION, "one connection has {n_first}");
 }

@@ -4,9 +4,11 @@ use super::credentials::{Token, policy, world_that_looks, world_with};
 use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, wait_for};
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
-use escapement_wire::v1::{GetExecutionRequest, ListWorkersRequest, SubscribeEventsRequest};
+use escapement_wire::v1::{
+    GetExecutionRequest, ListWorkersRequest, SubscribeEventsRequest, ValidatePlanRequest,
+};
 use rustix::process::Signal;
 use tonic::Code;
 use tonic::transport::Endpoint;
@@ -29,6 +31,35 @@ async fn a_plan_names_only_actions_that_its_submitter_may_name() {
     let submission = request(plan([step(0, "billing.charge")])).as_submission();
     let accepted = plans.submit_plan(token.shows(submission)).await.unwrap();
     assert!(accepted.into_inner().execution.is_some());
+}
+
+#[tokio::test]
+async fn no_action_is_suggested_that_the_caller_may_not_list() {
+    let [planner, viewer, worker] = ["planner", "viewer", "worker"].map(Token::new);
+    let entries = [
+        planner.entry("planner", "roles = [\"submitter\"]\nactions = [\"billing.*\"]"),
+        viewer.entry("viewer", "roles = [\"viewer\"]"),
+        worker.entry("worker", "roles = [\"worker\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let hello = ScriptedWorker::hello_for(ScriptedWorker::specs(&["billing.charge", "filling.charge"]), 4);
+    let url = world.orchestrator.url();
+    let _worker = ScriptedWorker::open_showing(&url, hello, &worker.secret).await;
+    let suggested = async |token: &Token| {
+        let misspelt = ValidatePlanRequest {
+            plan: Some(plan([step(0, "billing.charg")])),
+            ..ValidatePlanRequest::default()
+        };
+        let validated = world
+            .orchestrator
+            .plans()
+            .validate_plan(token.shows(misspelt))
+            .await;
+        let mut suggested = validated.unwrap().into_inner().action_suggestions;
+        suggested.remove(0).suggestions
+    };
+    assert_eq!(suggested(&planner).await, ["billing.charge"]);
+    assert_eq!(suggested(&viewer).await, ["billing.charge", "filling.charge"]);
 }
 
 #[tokio::test]

@@ -131,3 +131,89 @@ fn a_session_that_has_what_other_rules_do_not_give_is_told_what() {
     assert!(message.actions.is_empty());
     assert_eq!(judge(&mut rights, "other", "*"), Ok(()), "it offers nothing");
 }
+
+/// An action that waits, for so many at a time.
+fn waiting(name: &str, max_in_flight: u32) -> v1::ActionSpec {
+    v1::ActionSpec {
+        name: name.to_owned(),
+        max_in_flight,
+        waits: true,
+        ..Default::default()
+    }
+}
+
+fn register(revision: u64, actions: Vec<v1::ActionSpec>) -> v1::SessionRequest {
+    let message = v1::RegisterActions { revision, actions };
+    v1::SessionRequest {
+        seq: 2,
+        message: Some(Message::RegisterActions(message)),
+    }
+}
+
+/// The levels of the actions of a registration, as they are let through.
+fn levels(rights: &mut SessionRights, revision: u64, actions: Vec<v1::ActionSpec>) -> Vec<(String, u32)> {
+    let mut request = register(revision, actions);
+    rights.restrict(&mut request).unwrap();
+    let Some(Message::RegisterActions(message)) = request.message else {
+        panic!("it is one still");
+    };
+    let actions = message.actions.into_iter();
+    actions
+        .map(|action| (action.name, action.max_in_flight))
+        .collect()
+}
+
+#[test]
+fn actions_that_wait_have_together_what_the_credentials_give() {
+    let mut rights = rights();
+    let named = |levels: &[(&str, u32)]| -> Vec<(String, u32)> {
+        levels
+            .iter()
+            .map(|(name, level)| ((*name).to_owned(), *level))
+            .collect()
+    };
+    let offered = ["billing.a", "billing.b", "billing.c"].map(|name| waiting(name, 6));
+    let mut request = hello("billing-1", &["billing.charge"]);
+    let Some(Message::Hello(said)) = &mut request.message else {
+        panic!("it is one");
+    };
+    said.actions.extend(offered.clone());
+    let refused = rights.restrict(&mut request).unwrap();
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].reason.starts_with("LIMIT_EXCEEDED"), "{refused:?}");
+    let Some(Message::Hello(said)) = request.message else {
+        panic!("it is one still");
+    };
+    let levels_said: Vec<u32> = said.actions.iter().map(|action| action.max_in_flight).collect();
+    assert_eq!(levels_said, [0, 6, 2]);
+
+    let given = levels(&mut rights, 5, offered.to_vec());
+    assert_eq!(given, named(&[("billing.a", 6), ("billing.b", 2)]));
+    // One that is too old for the engine changes nothing here either.
+    levels(&mut rights, 4, vec![waiting("billing.c", 8)]);
+    let mut request = v1::SessionRequest {
+        seq: 3,
+        message: Some(Message::Capacity(v1::Capacity {
+            revision: 1,
+            max_in_flight: 1,
+            per_action: ["billing.a", "billing.b", "billing.charge"]
+                .map(|name| (name.to_owned(), 100))
+                .into(),
+        })),
+    };
+    rights.restrict(&mut request).unwrap();
+    let Some(Message::Capacity(message)) = request.message else {
+        panic!("it is one still");
+    };
+    let mut given: Vec<(String, u32)> = message.per_action.into_iter().collect();
+    given.sort();
+    assert_eq!(
+        given,
+        named(&[("billing.a", 6), ("billing.b", 2), ("billing.charge", 8)])
+    );
+    // An action that waits and names no level stays as it is: the engine refuses it.
+    assert_eq!(
+        levels(&mut rights, 6, vec![waiting("billing.a", 0)]),
+        named(&[("billing.a", 0)])
+    );
+}

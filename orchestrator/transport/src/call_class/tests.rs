@@ -67,7 +67,7 @@ fn each_class_of_call_is_known_by_its_path() {
             CallClass::Writes,
         ),
         ("/grpc.health.v1.Health/Check", CallClass::Health),
-        ("/grpc.health.v1.Health/Watch", CallClass::Health),
+        ("/grpc.health.v1.Health/Watch", CallClass::HealthWatches),
         ("/nothing", CallClass::Reads),
         ("", CallClass::Reads),
     ];

@@ -68,7 +68,7 @@ impl PlanExecutionService for Plans {
         let caller = self.edge.caller(request.extensions(), request.metadata()).await?;
         let message = request.get_ref();
         looked_at(&caller, &message.namespace, message.plan.as_ref())?;
-        self.validate(request.into_inner()).await
+        self.validate(request.into_inner(), &caller).await
     }
 
     async fn get_execution(

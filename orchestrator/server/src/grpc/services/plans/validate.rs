@@ -2,6 +2,7 @@
 
 use super::Plans;
 use crate::clock;
+use crate::grpc::caller::Caller;
 use crate::host::handle::Lane;
 use crate::status::Rejection;
 use escapement_codec::certificate::certificate as convert_certificate;
@@ -18,6 +19,7 @@ impl Plans {
     pub(super) async fn validate(
         &self,
         request: v1::ValidatePlanRequest,
+        caller: &Caller,
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
         let Some(plan) = request.plan else {
             let nothing = validate_request(RequestDraft::default(), self.edge.max_concurrent_steps);
@@ -54,12 +56,14 @@ impl Plans {
             .map(|action| action.name.as_ref())
             .collect();
         let unknown_actions = advice::unknown_actions(&plan, &offered);
+        let is_known = |action: &&str| caller.principal().may_list(action);
+        let known: BTreeSet<&str> = offered.into_iter().filter(is_known).collect();
         let certificate = convert_certificate(&plan, &plan.certificate(max_concurrent_steps));
         let answer = v1::ValidatePlanResponse {
             valid: true,
             violations: Vec::new(),
             warnings,
-            action_suggestions: advice::suggestions(&unknown_actions, &offered),
+            action_suggestions: advice::suggestions(&unknown_actions, &known),
             unknown_actions,
             canonical_order: certificate.canonical_order.clone(),
             certificate: Some(certificate),
