@@ -100,23 +100,28 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
     figures::serve(figures, &engine, config, traces, &security, &deliveries).map_err(no_thread)?;
-    runtimes.deliver(deliveries, &readers, &closing_rx);
     let mut edge = Edge::new(
         engine,
-        readers,
+        readers.clone(),
         events,
         greeting,
         config.max_concurrent_steps,
         config.queue_allowance_ms,
         access,
-        closing_rx,
+        closing_rx.clone(),
     );
     edge.metrics = metrics.clone();
-    let start_runs = |store| Runs::start(config, store, &edge, runtimes.callers.handle(), security.rules());
+    let feed = deliveries.mark_of_runs();
+    let start_runs = |store| Runs::start(config, store, feed, &edge, &runtimes.callers, security.rules());
     let runs = runs_store.map(start_runs).transpose()?;
     let callers = runtimes.caller_threads();
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
+    runtimes.delivering = Some(
+        runtimes
+            .callers
+            .spawn(deliveries.serve(readers, handle.clone(), closing_rx)),
+    );
     let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);
     let ended = runtimes.edge.block_on(serving);
     // Calls that are still open hold readers and links; they end with the runtime.
@@ -214,9 +219,7 @@ async fn serve(
         address: config.listen,
         source,
     })?;
-    let setup = runs
-        .clone()
-        .map(|handle| RunsSetup::new(handle, config.runs(), config.planner_limit_ms));
+    let setup = runs.clone().map(|handle| RunsSetup::new(handle, config));
     if let Some(RunsSetup { triggers, .. }) = &setup {
         tokio::spawn(triggers.clone().serve());
         if let Some(address) = config.webhook_listen {
@@ -310,11 +313,6 @@ impl Runtimes {
             small: self.callers.handle().clone(),
             large: self.large.handle().clone(),
         }
-    }
-
-    fn deliver(&mut self, deliveries: Deliveries, readers: &Readers, closing: &watch::Receiver<bool>) {
-        let serving = deliveries.serve(readers.clone(), closing.clone());
-        self.delivering = Some(self.callers.spawn(serving));
     }
 
     fn shut_down(self) {

@@ -10,9 +10,9 @@ use escapement_credentials::Credentials;
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::EmbeddedRuns;
-use escapement_store::{Embedded, EmbeddedOptions};
+use escapement_store::{Embedded, EmbeddedOptions, FeedMark};
 use escapement_transport::AccessRules;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
@@ -47,16 +47,18 @@ impl Runs {
     pub(crate) fn start(
         config: &Config,
         store: EmbeddedRuns,
+        feed: FeedMark,
         edge: &Edge,
-        threads: &Handle,
+        threads: &Runtime,
         rules: AccessRules,
     ) -> Result<Self, Failure> {
-        let (outgoing, received) = mpsc::unbounded_channel();
+        let (threads, (outgoing, received)) = (threads.handle(), mpsc::unbounded_channel());
         let newest_ms = store.newest_ms();
         let setup = Setup {
             store,
             config: config.runs(),
             removal: config.run_removal(),
+            feed,
             newest_ms,
             outgoing,
             tally: edge
