@@ -43,6 +43,7 @@ mod records;
 mod refusals;
 mod rendering;
 mod retention;
+mod run_endings;
 mod runs;
 mod scaling;
 mod signals;

@@ -3,7 +3,7 @@
 mod answers;
 mod kills;
 mod losses;
-mod nats;
+pub(crate) mod nats;
 mod reloads;
 mod restarts;
 mod signatures;
@@ -20,7 +20,7 @@ const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub(crate) struct Sinks {
     file: PathBuf,
     secret: PathBuf,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Sinks {
@@ -46,7 +46,7 @@ impl Sinks {
     }
 
     /// One more, in a stream; `more` is further lines.
-    fn nats_sink(mut self, name: &str, url: &str, more: &str) -> Self {
+    pub(crate) fn nats_sink(mut self, name: &str, url: &str, more: &str) -> Self {
         self.text += &format!(
             "[[sink]]\nname = \"{name}\"\nkind = \"nats\"\nurl = \"{url}\"\n\
              subject = \"escapement.{{namespace}}.{{type}}\"\npause_max_ms = 100\n{more}\n"
@@ -55,7 +55,7 @@ impl Sinks {
         self
     }
 
-    fn write(&self) {
+    pub(crate) fn write(&self) {
         std::fs::write(&self.file, &self.text).unwrap();
     }
 }
@@ -88,7 +88,7 @@ async fn execute(world: &World, count: usize) -> Vec<String> {
 }
 
 /// The ids of what was taken, in the order of arrival, each where it came first.
-fn taken(received: &[ReceivedRequest]) -> Vec<String> {
+pub(crate) fn taken(received: &[ReceivedRequest]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for request in received.iter().filter(|request| request.status == Some(204)) {
         let id = &request.headers["webhook-id"];
@@ -100,7 +100,7 @@ fn taken(received: &[ReceivedRequest]) -> Vec<String> {
 }
 
 /// Waits until everything of this was taken.
-async fn wait_for_taken(receiver: &Receiver, count: usize) -> Vec<ReceivedRequest> {
+pub(crate) async fn wait_for_taken(receiver: &Receiver, count: usize) -> Vec<ReceivedRequest> {
     let what = format!("{count} events that are taken");
     let all = wait_for(&what, LIMIT, async || {
         Some(receiver.received()).filter(|received| taken(received).len() >= count)
@@ -108,6 +108,6 @@ async fn wait_for_taken(receiver: &Receiver, count: usize) -> Vec<ReceivedReques
     all.await.unwrap()
 }
 
-fn event(request: &ReceivedRequest) -> Value {
+pub(crate) fn event(request: &ReceivedRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }

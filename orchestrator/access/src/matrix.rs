@@ -97,7 +97,7 @@ pub fn row(path: &str) -> Option<Row> {
             "GetRun" | "ListRuns" | "WaitRun" | "WatchRun" | "ListRunEvents" | "ListRunSteps" | "GetRunStep"
             | "GetStepResult" | "ListEvidence" | "ListRevisions" | "GetRevision" | "DiffRevisions"
             | "ListCheckpoints" | "ExplainRun" | "ReplayRun" | "GetRunStats" | "GetRunsStatus" | "WatchNotices"
-            | "ClassifyIntent" | "PreviewRun",
+            | "ClassifyIntent" | "PreviewRun" | "ReadEvents",
         )
         | (SAVED_PLANS, "GetPlan" | "ListPlans")
         | (INBOX, "ListInputRequests" | "GetInputRequest" | "WatchInbox")

@@ -7,7 +7,6 @@
 
 use bytes::Bytes;
 use escapement_codec::certificate;
-use escapement_codec::event_json;
 use escapement_codec::request;
 use escapement_codec::session_in;
 use escapement_codec::stored;
@@ -453,21 +452,6 @@ fn an_unknown_arm_is_passed_on_as_unknown() {
 fn a_hello_without_an_instance_id_ends_the_session() {
     let message = Some(Message::Hello(worker::Hello::default()));
     assert!(session_in::incoming(worker::SessionRequest { seq: 1, message }).is_err());
-}
-
-#[test]
-fn times_are_written_as_rfc_3339() {
-    let table = [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (951_782_399_999, "2000-02-28T23:59:59.999Z"),
-        (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-        (1_709_251_199_001, "2024-02-29T23:59:59.001Z"),
-        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
-        (-1, "1969-12-31T23:59:59.999Z"),
-    ];
-    for (unix_ms, text) in table {
-        assert_eq!(event_json::rfc3339(unix_ms), text);
-    }
 }
 
 #[test]

@@ -3,15 +3,14 @@
 use crate::cursor::Cursor;
 use crate::pause::{Limits, Now, pause_ms};
 use alloc::collections::VecDeque;
-use escapement_model::ExecutionId;
 
 /// What stands at a place behind the cursor.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Item<T> {
     /// Its place; for several that are one item, the last one.
     pub place: u64,
-    /// The execution that has the place; `None` if it is gone.
-    pub execution: Option<ExecutionId>,
+    /// The id of what has the place; `None` if it is gone.
+    pub id: Option<[u8; 16]>,
     /// What the sink is to get; `None` if it wants nothing of it.
     pub content: Option<T>,
 }
@@ -62,7 +61,7 @@ pub enum Next<'a, T> {
     Wait {
         /// At this time of the clock that never jumps; `None`: at none.
         until_ms: Option<u64>,
-        /// And after [`Delivery::handle_news`], as soon as something is settled.
+        /// And after [`Delivery::handle_news`], as soon as something has ended.
         for_news: bool,
     },
 }
@@ -207,7 +206,7 @@ impl<T> Delivery<T> {
         self.read();
         self.items.push_back(Item {
             place,
-            execution: None,
+            id: None,
             content: Some(content),
         });
     }
@@ -218,7 +217,7 @@ impl<T> Delivery<T> {
         self.pause(now, UNREADABLE_PAUSE_MS);
     }
 
-    /// Something was settled.
+    /// Something has ended.
     pub fn handle_news(&mut self) {
         match self.stage {
             Stage::AtEnd => self.stage = Stage::Open,
@@ -278,7 +277,7 @@ impl<T> Delivery<T> {
         let item = self.items.pop_front().expect("the caller saw one");
         self.reached = Cursor {
             place: item.place,
-            execution: item.execution,
+            id: item.id,
             refused_since_ms: None,
         };
         self.n_in_vain = 0;

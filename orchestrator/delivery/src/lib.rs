@@ -1,4 +1,4 @@
-//! When events go to one sink: one at a time, in the order of settling, until it takes them; and what is remembered of that.
+//! When events go to one sink: one at a time, in the order of ending, until it takes them; and what is remembered of that.
 //! Does no I/O, reads no clock, draws no random number, and never looks into an event: time and chance are arguments.
 //! It is `no_std`, and the compiler checks it.
 //!

@@ -6,7 +6,6 @@ mod random;
 
 use crate::pause::pause_ms;
 use crate::{Answer, Came, Cursor, Delivery, Item, Limits, Next, Now};
-use escapement_model::ExecutionId;
 
 const DAY_MS: u64 = 86_400_000;
 const LIMITS: Limits = Limits {
@@ -23,16 +22,16 @@ fn at(ms: u64) -> Now {
     }
 }
 
-fn id(place: u64) -> ExecutionId {
+fn id(place: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[8..].copy_from_slice(&place.to_be_bytes());
-    ExecutionId::from_random(bytes)
+    bytes
 }
 
 fn wanted(place: u64) -> Item<u64> {
     Item {
         place,
-        execution: Some(id(place)),
+        id: Some(id(place)),
         content: Some(place),
     }
 }
@@ -47,7 +46,7 @@ fn unwanted(place: u64) -> Item<u64> {
 fn behind(place: u64) -> Cursor {
     Cursor {
         place,
-        execution: (place > 0).then(|| id(place)),
+        id: (place > 0).then(|| id(place)),
         refused_since_ms: None,
     }
 }
@@ -247,7 +246,7 @@ fn another_store_is_read_from_its_beginning_once_the_sink_knows() {
     assert_eq!(sink.reached(), behind(90), "a restart tells it again");
     sink.handle_answer(Answer::Taken, at(0), EVEN);
     let begin = Cursor {
-        execution: None,
+        id: None,
         ..behind(3)
     };
     assert_eq!(sink.poll(at(0)), Next::Save(begin));

@@ -8,6 +8,7 @@ mod artifact_service;
 mod budget;
 mod caller;
 mod canonical;
+pub mod endings;
 mod errors;
 mod expressions;
 mod fields;

@@ -6,6 +6,7 @@ mod discarding;
 mod events;
 mod evidence;
 mod export;
+mod feed;
 mod figures;
 mod forks;
 mod ids;
@@ -14,6 +15,7 @@ mod intents;
 mod list;
 mod lookup;
 mod notices;
+mod patience;
 mod results;
 mod revision_result;
 mod revisions;
@@ -29,19 +31,16 @@ use about::AboutRun;
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::resolution::PLANNER_LIMIT_MS;
-use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
-use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_runs_shell::RunsHandle;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run_service_server::RunService;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
 use tonic::{Request, Response, Status};
 
 /// The service.
@@ -51,6 +50,8 @@ pub struct Runs {
     config: Config,
     /// Milliseconds that a planner has for one plan.
     planner_limit_ms: u64,
+    /// Where events say that they come from.
+    event_source: Arc<str>,
     /// Questions that read much of the store at a time.
     heavy: Arc<Semaphore>,
     /// Readings at a time for all who watch and wait; the others of them wait in order.
@@ -73,6 +74,7 @@ impl Runs {
             runs,
             config,
             planner_limit_ms: PLANNER_LIMIT_MS,
+            event_source: EVENT_SOURCE.into(),
             heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
         }
@@ -83,6 +85,15 @@ impl Runs {
     pub fn with_planner_limit(self, planner_limit_ms: u64) -> Self {
         Self {
             planner_limit_ms,
+            ..self
+        }
+    }
+
+    /// With events from that source instead of `/escapement`.
+    #[must_use]
+    pub fn with_event_source(self, source: &str) -> Self {
+        Self {
+            event_source: source.into(),
             ..self
         }
     }
@@ -109,50 +120,13 @@ impl Runs {
         let looked = self.runs.look(run_id, look).await;
         looked.map_err(|error| Rejection::OfRun(run_id, error))
     }
-
-    /// Tells how a run stands that a call has just changed. Waits for its place; without one, the answer is not one that says
-    /// that nothing changed.
-    async fn look_afterwards(&self, run_id: RunId) -> Result<v1::Run, Rejection> {
-        let view = || self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual));
-        self.afterwards(run_id, view).await
-    }
-
-    /// As [`Runs::look_afterwards`], for any look.
-    async fn afterwards<T, F: Future<Output = Result<T, Rejection>>>(
-        &self,
-        run_id: RunId,
-        look: impl Fn() -> F,
-    ) -> Result<T, Rejection> {
-        let seen = timeout(AFTERWARDS_PATIENCE, patiently(look)).await;
-        seen.unwrap_or(Err(Rejection::OfRun(run_id, CallError::Store)))
-    }
-
-    /// Asks once it is the turn of this one among all who watch and wait.
-    async fn in_turn<T, F: Future<Output = Result<T, Rejection>>>(
-        &self,
-        ask: impl Fn() -> F,
-    ) -> Result<T, Rejection> {
-        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
-        patiently(ask).await
-    }
-}
-
-/// Asks again until there is a place.
-async fn patiently<T, F: Future<Output = Result<T, Rejection>>>(ask: impl Fn() -> F) -> Result<T, Rejection> {
-    loop {
-        match ask().await {
-            Err(Rejection::Call(CallError::Overloaded) | Rejection::OfRun(_, CallError::Overloaded)) => {
-                sleep(PLACE_PAUSE).await;
-            }
-            answer => return answer,
-        }
-    }
 }
 
 #[tonic::async_trait]
 impl RunService for Runs {
     type WatchRunStream = Answers<v1::WatchRunResponse>;
     type ExportRunStream = Answers<v1::ExportRunResponse>;
+    type ReadEventsStream = Answers<v1::ReadEventsResponse>;
     type WatchNoticesStream =
         tokio_stream::wrappers::ReceiverStream<Result<v1::WatchNoticesResponse, Status>>;
 
@@ -170,6 +144,14 @@ impl RunService for Runs {
     ) -> Result<Response<Self::WatchNoticesStream>, Status> {
         let caller = Caller::of(&request);
         Ok(Response::new(self.notices(request.into_inner(), &caller).await?))
+    }
+
+    async fn read_events(
+        &self,
+        request: Request<v1::ReadEventsRequest>,
+    ) -> Result<Response<Self::ReadEventsStream>, Status> {
+        let caller = Caller::of(&request);
+        Ok(Response::new(self.read(request.into_inner(), caller)?))
     }
 
     async fn export_run(
@@ -441,7 +423,5 @@ impl RunService for Runs {
 const HEAVY_MAX: usize = 2;
 /// Readings at a time for all who watch and wait.
 const TURNS_MAX: usize = 8;
-/// Pause before what found no place asks again.
-const PLACE_PAUSE: Duration = Duration::from_millis(50);
-/// How long a call that changed something waits for its answer.
-const AFTERWARDS_PATIENCE: Duration = Duration::from_secs(30);
+/// Where events say that they come from, unless the operator says otherwise.
+const EVENT_SOURCE: &str = "/escapement";

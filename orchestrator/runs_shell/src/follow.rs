@@ -21,6 +21,8 @@ struct Followed {
     requests: watch::Sender<u64>,
     /// Counts the commits with notices.
     notices: watch::Sender<u64>,
+    /// Counts the runs that ended.
+    endings: watch::Sender<u64>,
 }
 
 impl Follows {
@@ -29,6 +31,7 @@ impl Follows {
             runs: BTreeMap::new(),
             requests: watch::Sender::new(0),
             notices: watch::Sender::new(0),
+            endings: watch::Sender::new(0),
         };
         Self(Arc::new(Mutex::new(Some(followed))))
     }
@@ -64,6 +67,13 @@ impl Follows {
         FollowAll { commits }
     }
 
+    pub(crate) fn endings(&self) -> watch::Receiver<u64> {
+        match &*self.lock() {
+            Some(followed) => followed.endings.subscribe(),
+            None => closed(),
+        }
+    }
+
     /// The run's entries are durable up to that one.
     pub(crate) fn run_moved(&self, run_id: RunId, last_sequence: u64) {
         if let Some(followed) = &*self.lock()
@@ -84,6 +94,13 @@ impl Follows {
     pub(crate) fn notices_moved(&self) {
         if let Some(followed) = &*self.lock() {
             followed.notices.send_modify(|commits| *commits += 1);
+        }
+    }
+
+    /// So many runs ended, durably.
+    pub(crate) fn runs_ended(&self, count: u64) {
+        if let Some(followed) = &*self.lock() {
+            followed.endings.send_modify(|ended| *ended += count);
         }
     }
 

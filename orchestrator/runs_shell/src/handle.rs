@@ -12,7 +12,7 @@ use escapement_runs::NotHandled;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 pub use discard::Discarded;
@@ -325,6 +325,11 @@ impl RunsHandle {
     /// Tells when users were told something of any run. Follow first, then look.
     pub fn follow_notices(&self) -> FollowAll {
         self.0.follows.follow_notices()
+    }
+
+    /// Counts the runs that ended durably since the start; closed once the process stops. Subscribe first, then look.
+    pub fn endings(&self) -> watch::Receiver<u64> {
+        self.0.follows.endings()
     }
 
     /// True if the run durably lives. No longer so once followers are told of its end.

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use escapement_store::StoreFault;
 use escapement_store::runs::{RunRemoval, RunStore};
+use escapement_store::{FeedMark, StoreFault};
 use tracing::{debug, warn};
 
 use crate::limits::{REMOVAL_AHEAD_MAX_MS, REMOVAL_INTERVAL, REMOVAL_SHARE, REMOVAL_STEP_MIN};
@@ -16,6 +16,8 @@ use crate::limits::{REMOVAL_AHEAD_MAX_MS, REMOVAL_INTERVAL, REMOVAL_SHARE, REMOV
 #[derive(Debug)]
 pub(crate) struct Retention {
     policy: RunRemoval,
+    /// What readers of the endings have had.
+    feed: FeedMark,
     /// The two clocks at the start: the wall clock, and one that cannot jump.
     start_ms: i64,
     start: Instant,
@@ -26,7 +28,12 @@ pub(crate) struct Retention {
 impl Retention {
     /// Its first step is due at once. `newest_ms` is the latest time that the store knows: a machine that begins in a wrong
     /// year must not remove everything, so all but a day of the time since then is no age.
-    pub(crate) fn new(mut policy: RunRemoval, newest_ms: Option<i64>, now_unix_ms: i64) -> Self {
+    pub(crate) fn new(
+        mut policy: RunRemoval,
+        feed: FeedMark,
+        newest_ms: Option<i64>,
+        now_unix_ms: i64,
+    ) -> Self {
         let start = Instant::now();
         let ahead_ms = newest_ms.map_or(0, |newest_ms| now_unix_ms.saturating_sub(newest_ms));
         let longer_ms = u64::try_from(ahead_ms)
@@ -47,6 +54,7 @@ impl Retention {
         }
         Self {
             policy,
+            feed,
             start_ms: now_unix_ms,
             start,
             due_at: start,
@@ -68,7 +76,11 @@ impl Retention {
             return Ok(());
         }
         let begun = Instant::now();
-        let stepped = store.remove_ended(&self.policy, self.steady_ms(now_unix_ms));
+        let policy = RunRemoval {
+            held: self.feed.held(),
+            ..self.policy
+        };
+        let stepped = store.remove_ended(&policy, self.steady_ms(now_unix_ms));
         let now = Instant::now();
         self.due_at = now + REMOVAL_INTERVAL;
         match stepped {
@@ -138,7 +150,7 @@ mod tests {
     #[test]
     fn if_everything_is_kept_the_thread_is_never_disturbed() {
         let mut store = store_of(2);
-        let mut retention = Retention::new(RunRemoval::default(), None, 0);
+        let mut retention = Retention::new(RunRemoval::default(), FeedMark::default(), None, 0);
         assert_eq!(retention.patience(), None);
         retention.turn(&mut store, i64::MAX).unwrap();
         assert_eq!(n_ended(&store), 2);
@@ -151,7 +163,7 @@ mod tests {
             ..RunRemoval::default()
         };
         let mut store = store_of(40);
-        let mut retention = Retention::new(policy, None, 0);
+        let mut retention = Retention::new(policy, FeedMark::default(), None, 0);
         retention.turn(&mut store, 0).unwrap();
         assert_eq!(n_ended(&store), 8);
         assert!(retention.patience().unwrap() < REMOVAL_INTERVAL / 2);
@@ -165,13 +177,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_reader_of_the_endings_lacks_stays() {
+        let policy = RunRemoval {
+            keep_ended_count: Some(0),
+            ..RunRemoval::default()
+        };
+        let mut store = store_of(3);
+        let feed = FeedMark::new(60_000);
+        feed.set(Some(1));
+        let mut retention = Retention::new(policy, feed.clone(), None, 10);
+        retention.turn(&mut store, 10).unwrap();
+        assert_eq!(n_ended(&store), 2);
+        feed.set(None);
+        retention.due_at = Instant::now();
+        retention.turn(&mut store, 10).unwrap();
+        assert_eq!(n_ended(&store), 0);
+    }
+
+    #[test]
     fn a_wall_clock_that_jumps_ahead_removes_nothing() {
         let policy = RunRemoval {
             keep_ended_ms: Some(60_000),
             ..RunRemoval::default()
         };
         let mut store = store_of(2);
-        let mut retention = Retention::new(policy, None, 10);
+        let mut retention = Retention::new(policy, FeedMark::default(), None, 10);
         retention.turn(&mut store, 10_000_000_000).unwrap();
         assert_eq!(n_ended(&store), 2);
     }
@@ -184,10 +214,10 @@ mod tests {
         };
         let century_ms = 100 * 365 * DAY_MS;
         let mut store = store_of(2);
-        let mut retention = Retention::new(policy, Some(1), century_ms);
+        let mut retention = Retention::new(policy, FeedMark::default(), Some(1), century_ms);
         retention.turn(&mut store, century_ms).unwrap();
         assert_eq!(n_ended(&store), 2);
-        let mut retention = Retention::new(policy, Some(century_ms - 1), century_ms);
+        let mut retention = Retention::new(policy, FeedMark::default(), Some(century_ms - 1), century_ms);
         retention.turn(&mut store, century_ms).unwrap();
         assert_eq!(n_ended(&store), 0, "nothing is wrong with the year");
     }

@@ -14,8 +14,8 @@ use escapement_model::RunId;
 use escapement_run::Input;
 use escapement_runs::{Config, NotHandled};
 use escapement_runs_host::{Damaged, RunsHost};
-use escapement_store::StoreFault;
 use escapement_store::runs::{RunBatch, RunRemoval, RunStore};
+use escapement_store::{FeedMark, StoreFault};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
@@ -42,6 +42,8 @@ pub struct Setup<S> {
     pub config: Config,
     /// Which ended runs are kept.
     pub removal: RunRemoval,
+    /// What of them readers of the endings have had.
+    pub feed: FeedMark,
     /// The latest time that the store knows, Unix milliseconds.
     pub newest_ms: Option<i64>,
     /// Takes what leaves. Unbounded, and yet bounded: by what runs have in flight.
@@ -97,6 +99,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         store,
         config,
         removal,
+        feed,
         newest_ms,
         outgoing,
         tally,
@@ -115,7 +118,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let handle = RunsHandle::new(messages, readers, follows.clone(), live.clone(), tally.clone());
     let noted = handle.noted();
     let orphans = children::orphans(&mut host);
-    let retention = Retention::new(removal, newest_ms, clock.now());
+    let retention = Retention::new(removal, feed, newest_ms, clock.now());
     let mut runs = RunsLoop {
         host,
         store,

@@ -1,32 +1,38 @@
-//! Sinks that get every terminal event at least once, in the order of settling: readers of the feed inside of the orchestrator.
-//! They read the store, and no execution waits for them.
+//! Sinks that get every terminal event, or how every run ended, at least once and in order: readers of the feeds inside of the
+//! orchestrator. They read the stores, and no execution and no run waits for them.
 
 mod cloud_event;
 mod cursors;
 mod figures;
 mod file;
+mod key;
 mod message;
 mod nats;
 mod page;
 mod post;
 mod sender;
+mod source;
 mod task;
 mod way;
 
-pub use self::cursors::FeedMark;
 pub use self::figures::{DeliveryFigures, SinkFigures};
 pub use self::file::SinksFile;
 
 use self::cursors::Cursors;
+use self::file::Sink;
+use self::key::{Feed, SinkKey};
+use self::source::Source;
 use self::task::{Surroundings, Task};
 use crate::feed::FeedSource;
 use crate::flags::EventFlags;
 use crate::subscription::Subscribers;
+use escapement_runs_shell::RunsHandle;
+use escapement_store::FeedMark;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing::error;
+use tracing::{error, warn};
 
 /// The sinks of a file, and how far each is.
 #[derive(Debug)]
@@ -48,19 +54,24 @@ impl Deliveries {
         subscribers: &Subscribers,
     ) -> Self {
         let file = file.unwrap_or_else(|| watch::channel(Arc::default()).1);
-        let names = names(&file.borrow());
+        let keys = keys(&file.borrow());
         Self {
             file,
-            cursors: Arc::new(Cursors::open(store_directory, names, flags.feed_patience_ms)),
-            figures: DeliveryFigures::new(subscribers.settlements.clone()),
+            cursors: Arc::new(Cursors::open(store_directory, keys, flags.feed_patience_ms)),
+            figures: DeliveryFigures::default(),
             settlements: subscribers.settlements.clone(),
             event_source: Arc::clone(&subscribers.source),
         }
     }
 
-    /// What all sinks have had.
+    /// What all sinks have had of executions.
     pub fn mark(&self) -> FeedMark {
-        self.cursors.mark()
+        self.cursors.mark(Feed::Executions)
+    }
+
+    /// What all sinks have had of runs.
+    pub fn mark_of_runs(&self) -> FeedMark {
+        self.cursors.mark(Feed::Runs)
     }
 
     /// What operators see of them.
@@ -69,11 +80,17 @@ impl Deliveries {
     }
 
     /// Serves the sinks of the file, and of the file as it is replaced, until the process closes. Ends at once if there is no file.
-    pub async fn serve<S: FeedSource + Clone>(mut self, store: S, mut closing: watch::Receiver<bool>) {
+    /// `runs`: `None` if there are no runs; then sinks of runs get nothing.
+    pub async fn serve<S: FeedSource + Clone>(
+        mut self,
+        store: S,
+        runs: Option<RunsHandle>,
+        mut closing: watch::Receiver<bool>,
+    ) {
         loop {
             let file = Arc::clone(&self.file.borrow_and_update());
             let (stop, stopped) = watch::channel(false);
-            let mut tasks = self.start(&file, &store, &stopped);
+            let mut tasks = self.start(&file, &store, runs.as_ref(), &stopped);
             let file = &mut self.file;
             let is_closing = tokio::select! {
                 biased;
@@ -97,27 +114,39 @@ impl Deliveries {
         &self,
         file: &SinksFile,
         store: &S,
+        runs: Option<&RunsHandle>,
         stop: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let names = names(file);
-        self.figures.keep(&names);
-        self.cursors.set_sinks(names);
+        let keys = keys(file);
+        self.figures.keep(&keys);
+        self.cursors.set_sinks(keys);
         let mut tasks = JoinSet::new();
         for sink in file.sinks() {
+            let (source, ends) = match (sink.feed, runs) {
+                (Feed::Executions, _) => (Source::Executions(store.clone()), self.settlements.clone()),
+                (Feed::Runs, Some(runs)) => (Source::Runs(runs.readers().clone()), runs.endings()),
+                (Feed::Runs, None) => {
+                    warn!(
+                        sink = sink.name,
+                        "there are no runs whose ends this sink could get"
+                    );
+                    continue;
+                }
+            };
             let surroundings = Surroundings {
-                store: store.clone(),
+                source,
                 cursors: Arc::clone(&self.cursors),
-                settlements: self.settlements.clone(),
+                ends: ends.clone(),
                 event_source: Arc::clone(&self.event_source),
                 stop: stop.clone(),
             };
-            let figures = self.figures.of(&sink.name);
+            let figures = self.figures.of(&sink.name, ends);
             tasks.spawn(Task::run(sink.clone(), surroundings, figures));
         }
         tasks
     }
 }
 
-fn names(file: &SinksFile) -> Vec<String> {
-    file.sinks().iter().map(|sink| sink.name.clone()).collect()
+fn keys(file: &SinksFile) -> Vec<SinkKey> {
+    file.sinks().iter().map(Sink::key).collect()
 }

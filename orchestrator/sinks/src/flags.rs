@@ -14,8 +14,8 @@ pub struct EventFlags {
     #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
     pub event_webhook: Option<Uri>,
 
-    /// File of sinks that get every terminal event at least once, in the order of settling, in TOML. It is read again while the
-    /// orchestrator serves.
+    /// File of sinks that get every terminal event at least once, in the order of settling, or how each run ended, in TOML. It is read
+    /// again while the orchestrator serves.
     #[arg(long, env = "ESCAPEMENT_EVENTS", value_name = "FILE")]
     pub events: Option<PathBuf>,
 
@@ -24,7 +24,7 @@ pub struct EventFlags {
     #[arg(long, env = "ESCAPEMENT_EVENT_SOURCE", value_name = "URI", default_value = SOURCE, value_parser = parse_source)]
     pub event_source: String,
 
-    /// Milliseconds after its settlement that an execution is not removed while a sink of --events lacks its event; 0 to
+    /// Milliseconds after its end that an execution, or a run, is not removed while a sink of --events lacks its event; 0 to
     /// 31536000000 (a year). Behind it the event is lost, which the sink is told.
     #[arg(long, env = "ESCAPEMENT_FEED_PATIENCE_MS", value_name = "MS", default_value_t = WEEK_MS,
           value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]

@@ -30,7 +30,7 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 pub use self::append_file::AppendFile;
-pub use self::deliveries::{Deliveries, DeliveryFigures, FeedMark, SinkFigures, SinksFile};
+pub use self::deliveries::{Deliveries, DeliveryFigures, SinkFigures, SinksFile};
 pub use self::error_handler::CannotStart;
 pub use self::event::TerminalEvent;
 pub use self::feed::{FeedSource, ReadFrom};

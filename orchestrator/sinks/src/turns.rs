@@ -2,6 +2,7 @@
 
 use escapement_contract::Status as PlanStatus;
 use escapement_model::Namespace;
+use escapement_runs_api::endings::EVENT_TYPES;
 use escapement_transport::ConnectionAbort;
 use escapement_transport::response_budget::ResponseBudget;
 use futures_core::Stream;
@@ -30,6 +31,19 @@ impl Wanted {
     pub fn new(types: Vec<String>, namespaces: Option<Vec<Namespace>>) -> Result<Self, String> {
         let known =
             [PlanStatus::Success, PlanStatus::Partial, PlanStatus::Failure].map(PlanStatus::event_type);
+        Self::of(known, types, namespaces)
+    }
+
+    /// The same about runs.
+    pub(crate) fn of_runs(types: Vec<String>, namespaces: Option<Vec<Namespace>>) -> Result<Self, String> {
+        Self::of(EVENT_TYPES, types, namespaces)
+    }
+
+    fn of(
+        known: [&'static str; 3],
+        types: Vec<String>,
+        namespaces: Option<Vec<Namespace>>,
+    ) -> Result<Self, String> {
         if let Some(unknown) = types.iter().find(|name| !known.contains(&name.as_str())) {
             let unknown: String = unknown.chars().take(100).collect();
             return Err(format!("{unknown:?} is none of {}", known.join(", ")));

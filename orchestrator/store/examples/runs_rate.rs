@@ -1,4 +1,4 @@
-//! Measures appends, opening and the reading of live runs of the embedded store of runs. Compares with nothing.
+//! Measures appends, ends, opening and the reading of live runs of the embedded store of runs. Compares with nothing.
 //!
 //! `runs_rate DIRECTORY [ENDED [LIVE]]`: with counts, fills the store first, so that the figures are those of a large file.
 #![allow(clippy::print_stdout, reason = "its answer is its output")]
@@ -37,6 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("batch   commits/s   entries/s   us p50   us p99   us max");
     for n_batch in [1, 64] {
         rate(&mut store, n_batch, &mut next)?;
+    }
+    println!("ended   commits/s      runs/s   us p50   us p99   us max");
+    for n_batch in [1, 64] {
+        ends(&mut store, n_batch, &mut next)?;
     }
     Ok(())
 }
@@ -132,6 +136,33 @@ fn rate(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), 
         times.push(begun.elapsed());
         busy += begun.elapsed();
     }
+    print(times, busy, n_batch);
+    Ok(())
+}
+
+/// Each commit ends so many runs with their second entry.
+fn ends(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), Box<dyn Error>> {
+    let (mut times, mut busy) = (Vec::new(), Duration::ZERO);
+    while busy < MEASURE {
+        let (mut created, mut ended) = (RunBatch::new(), RunBatch::new());
+        for _ in 0..n_batch {
+            let sample = RunSample::new(*next);
+            created.add(create(next, 1));
+            let mut write = sample.end(2);
+            write.entries = vec![entry()];
+            ended.add(write);
+        }
+        store.commit(&created)?;
+        let begun = Instant::now();
+        store.commit(&ended)?;
+        times.push(begun.elapsed());
+        busy += begun.elapsed();
+    }
+    print(times, busy, n_batch);
+    Ok(())
+}
+
+fn print(mut times: Vec<Duration>, busy: Duration, n_batch: usize) {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_micros();
     println!(
@@ -142,5 +173,4 @@ fn rate(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), 
         at(99),
         at(100),
     );
-    Ok(())
 }

@@ -36,7 +36,7 @@ pub use operators::{
     OPERATOR_ENTRY_BYTES_MAX, OperatorAction, OperatorDeed, OperatorEntry, OperatorFilter, OperatorIntent,
     OperatorWrite,
 };
-pub use removal::{Held, REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
+pub use removal::{FeedMark, Held, REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, SettledPage, StoredExecution, StoredState, StoredSummary};
 pub use write::{AcceptWrite, ActionMemory, Conflict, Outcome, Write};
 

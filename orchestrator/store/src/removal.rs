@@ -2,6 +2,8 @@
 
 use crate::StoredSummary;
 use escapement_model::{ExecutionId, PlanId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store keeps. `None` keeps for ever; the default keeps everything.
 ///
@@ -28,6 +30,44 @@ pub struct Held {
     pub behind: u64,
     /// They are held for so many milliseconds after they settled.
     pub for_ms: u64,
+}
+
+/// The place up to which every reader has had what it wants, as far as that is saved. Cheap to clone. The default is that of no readers.
+#[derive(Clone, Debug)]
+pub struct FeedMark {
+    place: Arc<AtomicU64>,
+    patience_ms: u64,
+}
+
+impl Default for FeedMark {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl FeedMark {
+    /// That of no readers, so far. What one lacks is held for so many milliseconds after it ended.
+    pub fn new(patience_ms: u64) -> Self {
+        Self {
+            place: Arc::new(AtomicU64::new(NO_READER)),
+            patience_ms,
+        }
+    }
+
+    /// What is not to be removed; `None` if there is no reader.
+    pub fn held(&self) -> Option<Held> {
+        // Relaxed: only the number counts, and nothing else is read by it.
+        let behind = self.place.load(Ordering::Relaxed);
+        (behind != NO_READER).then_some(Held {
+            behind,
+            for_ms: self.patience_ms,
+        })
+    }
+
+    /// All readers have come to this place; `None`: there is none.
+    pub fn set(&self, behind: Option<u64>) {
+        self.place.store(behind.unwrap_or(NO_READER), Ordering::Relaxed);
+    }
 }
 
 impl Removal {
@@ -112,5 +152,7 @@ impl RemovedExecution {
     }
 }
 
+/// Nothing has this place.
+const NO_READER: u64 = u64::MAX;
 /// Executions that one step removes at most, and removed ones whose ids it forgets.
 pub const REMOVED_PER_STEP_MAX: usize = 32;

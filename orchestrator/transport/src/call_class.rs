@@ -195,7 +195,9 @@ pub fn class_of(path: &str) -> CallClass {
         Some((PLANS, "WaitExecution")) => CallClass::Waits,
         Some((PLANS, "WatchExecution")) => CallClass::Watches,
         Some((RUNS, "WaitRun")) => CallClass::Waits,
-        Some((RUNS, "WatchRun" | "WatchNotices") | (INBOX, "WatchInbox")) => CallClass::Watches,
+        Some((RUNS, "WatchRun" | "WatchNotices" | "ReadEvents") | (INBOX, "WatchInbox")) => {
+            CallClass::Watches
+        }
         Some((RUNS | SAVED_PLANS | INBOX | ACTIONS | RUN_SESSIONS | TRIGGERS | GOALS | ARTIFACTS, call))
             if !asks(call) =>
         {

@@ -1,4 +1,4 @@
-//! The wire types of all APIs, generated from `proto/`, the way from opaque objects to JSON and back,
+//! The wire types of all APIs, generated from `proto/`, the way from opaque objects to JSON and back, how events spell times,
 //! and a bound on what decoding costs. Holds no rule and no state.
 //!
 //! The messages alone need no gRPC. The features `client` and `server` add the generated clients and services, the feature `runs`
@@ -6,6 +6,7 @@
 
 pub mod counted;
 pub mod json;
+pub mod time;
 
 /// `escapement.v1`: what callers and operators use.
 #[allow(

@@ -17,15 +17,15 @@ fn program() -> Option<PathBuf> {
 }
 
 /// A server, and its directory, which goes after it.
-struct Nats {
-    server: NatsServer,
+pub(crate) struct Nats {
+    pub(crate) server: NatsServer,
     roots: Option<String>,
     accounts: Option<NatsAccounts>,
     directory: PrivateDirectory,
 }
 
 impl Nats {
-    async fn start(configuration: &str) -> Option<Self> {
+    pub(crate) async fn start(configuration: &str) -> Option<Self> {
         let directory = PrivateDirectory::new("nats").unwrap();
         let server = NatsServer::start(&program()?, directory.path(), configuration).await;
         Some(Self {
@@ -43,7 +43,7 @@ impl Nats {
     }
 
     /// Makes the stream, with further settings.
-    async fn make_stream(&self, more: Value) {
+    pub(crate) async fn make_stream(&self, more: Value) {
         let mut settings = json!({
             "name": "EVENTS", "subjects": ["escapement.>"], "allow_direct": true,
             "retention": "limits", "storage": "file", "num_replicas": 1, "duplicate_window": 120_000_000_000_i64,
@@ -61,7 +61,7 @@ impl Nats {
     }
 
     /// Waits until the stream has so many messages: their headers and bodies.
-    async fn messages(&self, count: usize) -> Vec<(String, Value)> {
+    pub(crate) async fn messages(&self, count: usize) -> Vec<(String, Value)> {
         let what = format!("{count} messages");
         let there = wait_for(&what, LIMIT, async || {
             let messages = self.client().await.messages("EVENTS").await.unwrap();
@@ -70,7 +70,7 @@ impl Nats {
         there.await.unwrap()
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://localhost:{}", self.server.port())
     }
 

@@ -3,7 +3,6 @@
 use crate::fixture;
 use crate::seeds;
 use crate::source::Source;
-use escapement_codec::event_json;
 use escapement_codec::page_token::{decode, encode};
 use escapement_model::{AttemptToken, ExecutionId, PlanId, StepId};
 use escapement_store::{ListFilter, Reader, StoreFault, StoredState, StoredSummary};
@@ -73,7 +72,7 @@ fn tokens(source: &mut Source<'_>) {
 
 /// A time in years of four digits reads as the same instant again.
 fn times(unix_ms: i64) {
-    let text = event_json::rfc3339(unix_ms);
+    let text = escapement_wire::time::rfc3339(unix_ms);
     let (first, last) = (-62_135_596_800_000, 253_402_300_799_999);
     if (first..=last).contains(&unix_ms) {
         assert_eq!(unix_ms_of(&text), Some(unix_ms), "{text}");

@@ -381,6 +381,20 @@ async fn listed(stage: &mut Stage, mut client: Client) {
     };
     let watched = kind("RunService/WatchNotices", "of some 20 questions", 100);
     stage.cost(watched, 1, watch).await;
+    ends_read(stage, client).await;
+}
+
+async fn ends_read(stage: &mut Stage, mut client: Client) {
+    let request = v1::ReadEventsRequest {
+        wait_ms: Some(0),
+        ..v1::ReadEventsRequest::default()
+    };
+    let all = async |_| {
+        let mut told = client.read_events(request.clone()).await.unwrap().into_inner();
+        while told.message().await.unwrap().is_some() {}
+    };
+    let read = kind("RunService/ReadEvents", "all that has ended", 100);
+    stage.cost(read, 1, all).await;
 }
 
 const OBJECT_BYTES_MAX: usize = 1 << 20;

@@ -54,7 +54,7 @@ impl World {
             .take(self.page)
             .map(|(place, wanted)| Item {
                 place,
-                execution: Some(id(place)),
+                id: Some(id(place)),
                 content: wanted.then_some(place),
             })
             .collect()

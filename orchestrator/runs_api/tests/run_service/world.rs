@@ -56,6 +56,7 @@ impl World {
             store,
             config: config.clone(),
             removal: RunRemoval::default(),
+            feed: escapement_store::FeedMark::default(),
             newest_ms: None,
             outgoing,
             tally: Tally::default(),

@@ -45,6 +45,7 @@ impl World {
                 max_runs: 1000,
             },
             removal: RunRemoval::default(),
+            feed: escapement_store::FeedMark::default(),
             newest_ms: None,
             outgoing,
             tally: Tally::default(),

@@ -218,5 +218,12 @@ impl<S: RunStore> RunsLoop<S> {
         if writes.iter().any(|write| !write.notices.is_empty()) {
             self.follows.notices_moved();
         }
+        let n_ended = writes
+            .iter()
+            .filter(|write| write.progress.ended_at.is_some())
+            .count();
+        if n_ended > 0 {
+            self.follows.runs_ended(n_ended as u64);
+        }
     }
 }

@@ -94,6 +94,7 @@ impl World {
                 max_runs: 100,
             },
             removal: RunRemoval::default(),
+            feed: escapement_store::FeedMark::default(),
             newest_ms: None,
             outgoing,
             tally: Tally::default(),

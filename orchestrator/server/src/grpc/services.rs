@@ -10,6 +10,7 @@ use self::events::Events;
 use self::fleet::Fleet;
 use self::plans::Plans;
 use super::Edge;
+use crate::config::Config;
 use crate::grpc::session::Sessions;
 use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
 use escapement_runs_api::Triggers;
@@ -156,9 +157,10 @@ pub(crate) struct RunsSetup {
 }
 
 impl RunsSetup {
-    pub(crate) fn new(handle: RunsHandle, config: escapement_runs::Config, planner_limit_ms: u64) -> Self {
-        let runs = escapement_runs_api::Runs::new(handle.clone(), config);
-        let runs = runs.with_planner_limit(planner_limit_ms);
+    pub(crate) fn new(handle: RunsHandle, config: &Config) -> Self {
+        let runs = escapement_runs_api::Runs::new(handle.clone(), config.runs());
+        let runs = runs.with_planner_limit(config.planner_limit_ms);
+        let runs = runs.with_event_source(&config.events.event_source);
         Self {
             triggers: Triggers::new(runs.clone()),
             handle,

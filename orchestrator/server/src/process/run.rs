@@ -100,24 +100,25 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
     figures::serve(figures, &engine, config, traces.clone(), &security, &deliveries).map_err(no_thread)?;
-    runtimes.deliver(deliveries, &readers, &closing_rx);
     let mut edge = Edge::new(
         engine,
-        readers,
+        readers.clone(),
         events,
         greeting,
         config.max_concurrent_steps,
         config.queue_allowance_ms,
         access,
-        closing_rx,
+        closing_rx.clone(),
     );
     edge.metrics = metrics.clone();
-    let (threads, traces) = (runtimes.callers.handle(), traces.as_ref());
-    let start_runs = |store| Runs::start(config, store, &edge, threads, security.rules(), traces);
+    let (feed, traces) = (deliveries.mark_of_runs(), traces.as_ref());
+    let threads = &runtimes.callers;
+    let start_runs = |store| Runs::start(config, store, feed, &edge, threads, security.rules(), traces);
     let runs = runs_store.map(start_runs).transpose()?;
     let callers = runtimes.caller_threads();
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
+    runtimes.deliver(deliveries, readers, handle.clone(), closing_rx);
     let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);
     let ended = runtimes.edge.block_on(serving);
     // Calls that are still open hold readers and links; they end with the runtime.
@@ -215,9 +216,7 @@ async fn serve(
         address: config.listen,
         source,
     })?;
-    let setup = runs
-        .clone()
-        .map(|handle| RunsSetup::new(handle, config.runs(), config.planner_limit_ms));
+    let setup = runs.clone().map(|handle| RunsSetup::new(handle, config));
     if let Some(RunsSetup { triggers, .. }) = &setup {
         tokio::spawn(triggers.clone().serve());
         if let Some(address) = config.webhook_listen {
@@ -313,8 +312,14 @@ impl Runtimes {
         }
     }
 
-    fn deliver(&mut self, deliveries: Deliveries, readers: &Readers, closing: &watch::Receiver<bool>) {
-        let serving = deliveries.serve(readers.clone(), closing.clone());
+    fn deliver(
+        &mut self,
+        deliveries: Deliveries,
+        readers: Readers,
+        runs: Option<RunsHandle>,
+        closing: watch::Receiver<bool>,
+    ) {
+        let serving = deliveries.serve(readers, runs, closing);
         self.delivering = Some(self.callers.spawn(serving));
     }
 

@@ -10,10 +10,10 @@ use escapement_credentials::Credentials;
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
 use escapement_store::runs::{EmbeddedRuns, RunStore};
-use escapement_store::{Embedded, EmbeddedOptions};
+use escapement_store::{Embedded, EmbeddedOptions, FeedMark};
 use escapement_traces::Traces;
 use escapement_transport::AccessRules;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
@@ -48,12 +48,13 @@ impl Runs {
     pub(crate) fn start(
         config: &Config,
         store: EmbeddedRuns,
+        feed: FeedMark,
         edge: &Edge,
-        threads: &Handle,
+        threads: &Runtime,
         rules: AccessRules,
         traces: Option<&Traces>,
     ) -> Result<Self, Failure> {
-        let (outgoing, received) = mpsc::unbounded_channel();
+        let (threads, (outgoing, received)) = (threads.handle(), mpsc::unbounded_channel());
         let newest_ms = store.newest_ms();
         let reader = store.reader().map_err(Failure::Store)?;
         let traces = traces.map(|traces| traces.of_runs(reader));
@@ -62,6 +63,7 @@ impl Runs {
             store,
             config: config.runs(),
             removal: config.run_removal(),
+            feed,
             newest_ms,
             outgoing,
             tally: metrics.map(Metrics::tally_of_runs).unwrap_or_default(),

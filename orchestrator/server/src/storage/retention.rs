@@ -10,8 +10,7 @@ use crate::limits::{
     REMOVAL_STEP_MIN,
 };
 use escapement_contract::Moment;
-use escapement_sinks::FeedMark;
-use escapement_store::{Held, Removal, Removed, Store, StoreFault};
+use escapement_store::{FeedMark, Held, Removal, Removed, Store, StoreFault};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 

@@ -7,13 +7,16 @@ use crate::feed::ending;
 use bytes::Bytes;
 use escapement_codec::{audit_from_wire, event_json, stored};
 use escapement_contract::PlanResult;
+use escapement_model::Namespace;
 use escapement_store::StoredExecution;
+use escapement_wire::runs::v1 as runs;
 use serde_json::{Value, json};
 
 /// Of what a sink gets, from that source.
 pub(crate) fn message_of(content: &Content, source: &str) -> Message {
     let namespace = match content {
         Content::Ending { execution, .. } => Some(execution.summary.namespace.clone()),
+        Content::RunEnding { event, .. } => Namespace::parse(&event.namespace),
         Content::Lost { .. } | Content::OtherStore { .. } => None,
     };
     let (id, event) = match content {
@@ -21,6 +24,11 @@ pub(crate) fn message_of(content: &Content, source: &str) -> Message {
             let mut event = of_ending(execution, source);
             event["sequence"] = Value::from(sequence(*place));
             (execution.summary.execution_id.to_string(), event)
+        }
+        Content::RunEnding { place, event, .. } => {
+            let mut json = of_run(event);
+            json["sequence"] = Value::from(sequence(*place));
+            (event.id.clone(), json)
         }
         Content::Lost { first, last } => {
             let data = json!({"first": first, "last": last});
@@ -58,6 +66,45 @@ fn of_ending(execution: &StoredExecution, source: &str) -> Value {
         Some(result) => event_json::event(&attributes, Some(&result)),
         None => event_json::event(&by_reference(attributes), None),
     }
+}
+
+fn of_run(event: &runs::CloudEvent) -> Value {
+    let texts = [
+        ("id", &event.id),
+        ("source", &event.source),
+        ("specversion", &event.specversion),
+        ("type", &event.r#type),
+        ("subject", &event.subject),
+        ("time", &event.time),
+        ("datacontenttype", &event.datacontenttype),
+        ("dataref", &event.dataref),
+        ("namespace", &event.namespace),
+    ];
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let texts = texts.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
+    let data = event.data.as_ref();
+    let data = data.map(|data| ("data".to_owned(), run_ending(data)));
+    Value::Object(texts.chain(data).collect())
+}
+
+fn run_ending(ending: &runs::RunEnding) -> Value {
+    let error = ending.error.as_ref();
+    json!({
+        "run_id": ending.run_id,
+        "state": ending.state().as_str_name(),
+        "outcome": ending.outcome().as_str_name(),
+        "error_type": ending.error_type().as_str_name(),
+        "reason": ending.reason,
+        "error": error.map(|error| json!({"code": error.code, "message": error.message})),
+        "user_id": ending.user_id,
+        "plan_id": ending.plan_id,
+        "goal_id": ending.goal_id,
+        "trigger_id": ending.trigger_id,
+        "parent_run_id": ending.parent_run_id,
+        "created_at": ending.created_at,
+        "completed_at": ending.completed_at,
+        "last_sequence": ending.last_sequence,
+    })
 }
 
 /// `None` if it does not read, which is told when its execution is asked for.

@@ -2,64 +2,34 @@
 //!
 //! It is a file and no table: it is not part of what the store promises. If it is lost, or older than the store, sinks get events again.
 
+use super::key::{Feed, SinkKey};
 use escapement_delivery::Cursor;
-use escapement_model::ExecutionId;
-use escapement_store::Held;
+use escapement_model::hex;
+use escapement_store::FeedMark;
 use escapement_store::embedded::open_private;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use tracing::error;
-
-/// The place up to which every sink has had its events, as far as that is saved. Cheap to clone. The default is that of no sinks.
-#[derive(Clone, Debug)]
-pub struct FeedMark {
-    place: Arc<AtomicU64>,
-    patience_ms: u64,
-}
-
-impl Default for FeedMark {
-    fn default() -> Self {
-        Self::new(0)
-    }
-}
-
-impl FeedMark {
-    fn new(patience_ms: u64) -> Self {
-        Self {
-            place: Arc::new(AtomicU64::new(NO_SINK)),
-            patience_ms,
-        }
-    }
-
-    /// What is not to be removed; `None` if there is no sink.
-    pub fn held(&self) -> Option<Held> {
-        // Relaxed: only the number counts, and nothing else is read by it.
-        let behind = self.place.load(Ordering::Relaxed);
-        (behind != NO_SINK).then_some(Held {
-            behind,
-            for_ms: self.patience_ms,
-        })
-    }
-}
 
 /// The cursors that are saved.
 #[derive(Debug)]
 pub(crate) struct Cursors {
     path: PathBuf,
-    mark: FeedMark,
+    /// What sinks have had of executions, and of runs.
+    marks: [FeedMark; 2],
     saved: Mutex<Saved>,
 }
 
 #[derive(Debug, Default)]
 struct Saved {
+    /// By the keys of sinks.
     cursors: BTreeMap<String, Cursor>,
-    /// The names of the sinks that there are.
-    sinks: Vec<String>,
+    /// The sinks that there are.
+    sinks: Vec<SinkKey>,
     /// True if the file could not be read: then nobody knows how far a sink was.
     is_unknown: bool,
 }
@@ -75,14 +45,15 @@ struct Written {
 #[derive(Deserialize, Serialize)]
 struct WrittenCursor {
     place: u64,
-    execution_id: Option<String>,
+    /// Two hexadecimal digits for each byte.
+    id: Option<String>,
     refused_since_ms: Option<i64>,
 }
 
 impl Cursors {
     /// Reads the file in that directory. One that cannot be read is as good as none, and is told in the log.
     /// `patience_ms`: how long what a sink lacks is held.
-    pub(crate) fn open(directory: &Path, sinks: Vec<String>, patience_ms: u64) -> Self {
+    pub(crate) fn open(directory: &Path, sinks: Vec<SinkKey>, patience_ms: u64) -> Self {
         let path = directory.join(FILE);
         let (cursors, is_unknown) = match read(&path) {
             Ok(cursors) => (cursors, false),
@@ -94,31 +65,32 @@ impl Cursors {
         };
         let cursors = Self {
             path,
-            mark: FeedMark::new(patience_ms),
+            marks: [FeedMark::new(patience_ms), FeedMark::new(patience_ms)],
             saved: Mutex::new(Saved {
                 cursors,
                 sinks,
                 is_unknown,
             }),
         };
-        cursors.set_mark(&cursors.lock());
+        cursors.set_marks(&cursors.lock());
         cursors
     }
 
-    pub(crate) fn mark(&self) -> FeedMark {
-        self.mark.clone()
+    /// What all sinks have had of that feed.
+    pub(crate) fn mark(&self, feed: Feed) -> FeedMark {
+        self.marks[feed as usize].clone()
     }
 
     /// The sinks that there are from now on. What others had is forgotten with the next save.
-    pub(crate) fn set_sinks(&self, sinks: Vec<String>) {
+    pub(crate) fn set_sinks(&self, sinks: Vec<SinkKey>) {
         let mut saved = self.lock();
         saved.sinks = sinks;
-        self.set_mark(&saved);
+        self.set_marks(&saved);
     }
 
     /// How far a sink is; `None` if it has had nothing yet.
-    pub(crate) fn of(&self, sink: &str) -> Option<Cursor> {
-        self.lock().cursors.get(sink).copied()
+    pub(crate) fn of(&self, sink: &SinkKey) -> Option<Cursor> {
+        self.lock().cursors.get(&sink.text()).copied()
     }
 
     /// True if a sink without a cursor may have had one.
@@ -130,23 +102,23 @@ impl Cursors {
     ///
     /// # Errors
     /// As the file system fails; then what was saved last stays.
-    pub(crate) fn save(&self, sink: &str, cursor: Cursor) -> std::io::Result<()> {
+    pub(crate) fn save(&self, sink: &SinkKey, cursor: Cursor) -> std::io::Result<()> {
         let mut saved = self.lock();
         let mut cursors = saved.cursors.clone();
-        cursors.insert(sink.to_owned(), cursor);
-        cursors.retain(|name, _| saved.sinks.contains(name));
+        cursors.insert(sink.text(), cursor);
+        cursors.retain(|key, _| saved.sinks.iter().any(|sink| sink.text() == *key));
         write(&self.path, &cursors)?;
         saved.cursors = cursors;
-        self.set_mark(&saved);
+        self.set_marks(&saved);
         Ok(())
     }
 
-    fn set_mark(&self, saved: &Saved) {
-        let place = |sink: &String| saved.cursors.get(sink).map_or(0, |cursor| cursor.place);
-        let lowest = saved.sinks.iter().map(place).min();
-        self.mark
-            .place
-            .store(lowest.unwrap_or(NO_SINK), Ordering::Relaxed);
+    fn set_marks(&self, saved: &Saved) {
+        let place = |sink: &SinkKey| saved.cursors.get(&sink.text()).map_or(0, |cursor| cursor.place);
+        for feed in [Feed::Executions, Feed::Runs] {
+            let sinks = saved.sinks.iter().filter(|sink| sink.feed == feed);
+            self.marks[feed as usize].set(sinks.map(place).min());
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Saved> {
@@ -167,13 +139,14 @@ fn read(path: &Path) -> Result<BTreeMap<String, Cursor>, String> {
         ));
     }
     let cursor = |(name, written): (String, WrittenCursor)| {
-        let execution = written
-            .execution_id
-            .map(|id| id.parse::<ExecutionId>())
-            .transpose();
+        let id = |text: String| <[u8; 16]>::try_from(hex::bytes(&text)?).ok();
+        let id = written
+            .id
+            .map(|text| id(text).ok_or("it has an id that is none"))
+            .transpose()?;
         let cursor = Cursor {
             place: written.place,
-            execution: execution.map_err(|error| error.to_string())?,
+            id,
             refused_since_ms: written.refused_since_ms,
         };
         Ok((name, cursor))
@@ -186,7 +159,7 @@ fn write(path: &Path, cursors: &BTreeMap<String, Cursor>) -> std::io::Result<()>
     let sinks = cursors.iter().map(|(name, cursor)| {
         let written = WrittenCursor {
             place: cursor.place,
-            execution_id: cursor.execution.map(|id| id.to_string()),
+            id: cursor.id.map(|id| hex::text(&id)),
             refused_since_ms: cursor.refused_since_ms,
         };
         (name.clone(), written)
@@ -206,8 +179,6 @@ fn write(path: &Path, cursors: &BTreeMap<String, Cursor>) -> std::io::Result<()>
 }
 
 const FILE: &str = "sinks.json";
-/// No execution has this place.
-const NO_SINK: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! What operators see of sinks. Decides nothing.
 
+use super::key::SinkKey;
 use escapement_delivery::Came;
 use escapement_transport::unix_ms;
 use std::collections::BTreeMap;
@@ -7,11 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// The figures of all sinks. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DeliveryFigures {
     sinks: Arc<Mutex<BTreeMap<String, Counted>>>,
-    /// Counts settlements.
-    settlements: watch::Receiver<u64>,
 }
 
 /// The figures of one sink. Counters begin at 0 with the process.
@@ -33,32 +32,26 @@ pub struct SinkFigures {
     pub lag_ms: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Counted {
     figures: SinkFigures,
+    /// Counts what ends.
+    ends: watch::Receiver<u64>,
     /// How far it is.
     place: u64,
-    /// The highest place at the last look, and how many settlements were counted before.
+    /// The highest place at the last look, and how many ends were counted before.
     newest: (u64, u64),
-    /// When the execution was settled whose event is tried, Unix milliseconds.
+    /// When that ended whose event is tried, Unix milliseconds.
     waits_since: Option<i64>,
 }
 
 impl DeliveryFigures {
-    pub(crate) fn new(settlements: watch::Receiver<u64>) -> Self {
-        Self {
-            sinks: Arc::default(),
-            settlements,
-        }
-    }
-
     /// All of them, as they are now.
     pub fn look(&self) -> Vec<SinkFigures> {
         let unix_ms = unix_ms();
-        let settled = *self.settlements.borrow();
         let shown = |sink: &Counted| {
             let (newest, before) = sink.newest;
-            let lag_events = newest.saturating_sub(sink.place) + settled.saturating_sub(before);
+            let lag_events = newest.saturating_sub(sink.place) + sink.ends.borrow().saturating_sub(before);
             let waits = sink.waits_since.filter(|_| lag_events > 0);
             let lag_ms = waits.map_or(0, |since| unix_ms.saturating_sub(since));
             SinkFigures {
@@ -71,15 +64,25 @@ impl DeliveryFigures {
     }
 
     /// Sinks that are not there any more are shown no more.
-    pub(crate) fn keep(&self, sinks: &[String]) {
-        self.lock().retain(|name, _| sinks.contains(name));
+    pub(crate) fn keep(&self, sinks: &[SinkKey]) {
+        let is_there = |name: &String| sinks.iter().any(|sink| sink.name == *name);
+        self.lock().retain(|name, _| is_there(name));
     }
 
-    /// The way to the figures of one sink.
-    pub(crate) fn of(&self, name: &str) -> Figures {
+    /// The way to the figures of one sink. `ends` counts the ends in its feed.
+    pub(crate) fn of(&self, name: &str, ends: watch::Receiver<u64>) -> Figures {
         let mut sinks = self.lock();
-        let counted = sinks.entry(name.to_owned()).or_default();
-        name.clone_into(&mut counted.figures.name);
+        let counted = sinks.entry(name.to_owned()).or_insert_with(|| Counted {
+            figures: SinkFigures {
+                name: name.to_owned(),
+                ..SinkFigures::default()
+            },
+            ends: ends.clone(),
+            place: 0,
+            newest: (0, 0),
+            waits_since: None,
+        });
+        counted.ends = ends;
         Figures {
             all: self.clone(),
             name: name.to_owned(),
@@ -128,14 +131,14 @@ impl Figures {
         self.change(|counted| counted.place = place);
     }
 
-    /// The highest place, as it was after so many settlements at least.
-    pub(crate) fn newest(&self, place: u64, settlements: u64) {
-        self.change(|counted| counted.newest = (place, settlements));
+    /// The highest place, as it was after so many ends at least.
+    pub(crate) fn newest(&self, place: u64, ends: u64) {
+        self.change(|counted| counted.newest = (place, ends));
     }
 
-    /// The event that is tried now, by the time of its settlement, Unix milliseconds.
-    pub(crate) fn waits_since(&self, settled_at: Option<i64>) {
-        self.change(|counted| counted.waits_since = settled_at);
+    /// The event that is tried now, by the time of the end, Unix milliseconds.
+    pub(crate) fn waits_since(&self, ended_at: Option<i64>) {
+        self.change(|counted| counted.waits_since = ended_at);
     }
 
     fn change(&self, change: impl FnOnce(&mut Counted)) {

@@ -1,5 +1,6 @@
 //! The file of sinks: TOML, read as a whole or not at all, with the secrets that it names. How a sink is reached is read elsewhere.
 
+use super::key::{Feed, SinkKey};
 use super::way::{Way, WrittenWay, way};
 use crate::turns::Wanted;
 use escapement_delivery::Limits;
@@ -21,6 +22,7 @@ pub struct SinksFile {
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
     pub(crate) name: String,
+    pub(crate) feed: Feed,
     pub(crate) way: Way,
     pub(crate) wanted: Wanted,
     pub(crate) begin: Begin,
@@ -29,6 +31,15 @@ pub(crate) struct Sink {
     pub(crate) limits: Limits,
     /// Bytes of a result, as it is stored, that goes with its event.
     pub(crate) data_bytes_max: usize,
+}
+
+impl Sink {
+    pub(crate) fn key(&self) -> SinkKey {
+        SinkKey {
+            name: self.name.clone(),
+            feed: self.feed,
+        }
+    }
 }
 
 /// Where a sink begins that has had nothing yet.
@@ -56,6 +67,8 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct WrittenSink {
     name: String,
+    #[serde(default)]
+    feed: Feed,
     kind: String,
     url: String,
     secret_file: Option<PathBuf>,
@@ -169,7 +182,7 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
         },
         read,
     )?;
-    let wanted = wanted(written.types, written.namespaces)?;
+    let wanted = wanted(written.feed, written.types, written.namespaces)?;
     let limits = Limits {
         pause_max_ms: within(
             written.pause_max_ms,
@@ -193,6 +206,7 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
     )?;
     Ok(Sink {
         name: written.name,
+        feed: written.feed,
         way,
         wanted,
         begin: written.begin,
@@ -202,7 +216,7 @@ fn sink<'c>(written: WrittenSink, read: &impl Fn(&Path) -> &'c [u8]) -> Result<S
     })
 }
 
-fn wanted(types: Vec<String>, namespaces: Option<Vec<String>>) -> Result<Wanted, String> {
+fn wanted(feed: Feed, types: Vec<String>, namespaces: Option<Vec<String>>) -> Result<Wanted, String> {
     let parsed = |names: Vec<String>| {
         let parsed = names.iter().map(|name| {
             Namespace::parse(name)
@@ -211,7 +225,11 @@ fn wanted(types: Vec<String>, namespaces: Option<Vec<String>>) -> Result<Wanted,
         parsed.collect::<Result<Vec<_>, _>>()
     };
     let namespaces = namespaces.map(parsed).transpose()?;
-    Wanted::new(types, namespaces).map_err(|problem| format!("types {problem}"))
+    let wanted = match feed {
+        Feed::Executions => Wanted::new(types, namespaces),
+        Feed::Runs => Wanted::of_runs(types, namespaces),
+    };
+    wanted.map_err(|problem| format!("types {problem}"))
 }
 
 fn within(

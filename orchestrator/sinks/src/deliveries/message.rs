@@ -11,7 +11,7 @@ pub(crate) struct Message {
     pub(crate) id: String,
     /// Its type.
     pub(crate) kind: String,
-    /// That of the execution; `None` if it is about the sink.
+    /// That of the execution or the run; `None` if it is about the sink.
     pub(crate) namespace: Option<Namespace>,
     pub(crate) body: Bytes,
 }

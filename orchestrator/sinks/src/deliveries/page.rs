@@ -4,7 +4,11 @@ use super::file::Sink;
 use crate::feed::{ending, stands_at};
 use crate::limits::FEED_PAGE;
 use escapement_delivery::{Cursor, Item};
+use escapement_model::ExecutionId;
+use escapement_runs_api::endings;
+use escapement_store::runs::{RunReader, RunSummary};
 use escapement_store::{Reader, StoreFault, StoredExecution};
+use escapement_wire::runs::v1::CloudEvent;
 
 /// What a sink gets.
 #[derive(Debug)]
@@ -15,6 +19,15 @@ pub(crate) enum Content {
         place: u64,
         /// It, with its result unless that is too large for the sink.
         execution: Box<StoredExecution>,
+    },
+    /// How a run ended.
+    RunEnding {
+        /// Its place in the order of ending.
+        place: u64,
+        /// Unix milliseconds.
+        ended_at: Option<i64>,
+        /// Its event.
+        event: Box<CloudEvent>,
     },
     /// These places, the last one included: what had them is gone, or damaged.
     Lost {
@@ -43,11 +56,11 @@ pub(crate) struct Look {
 pub(crate) enum Found {
     /// The next ones; none if there is nothing.
     Items(Vec<Item<Content>>),
-    /// The execution of the cursor never had its place, and what is kept begins behind this one.
+    /// What the cursor was made of never had its place, and what is kept begins behind this one.
     OtherStore(u64),
 }
 
-/// Looks behind a cursor. `is_first`: whether it has to be held against the store.
+/// Looks behind a cursor of executions. `is_first`: whether it has to be held against the store.
 pub(crate) fn look(
     reader: &dyn Reader,
     cursor: Cursor,
@@ -55,7 +68,8 @@ pub(crate) fn look(
     sink: &Sink,
 ) -> Result<Look, StoreFault> {
     // Before the page: what is removed in between is seen to be removed.
-    let stands = match cursor.execution.filter(|_| is_first) {
+    let id = cursor.id.filter(|_| is_first).and_then(ExecutionId::from_bytes);
+    let stands = match id {
         Some(id) => stands_at(reader, cursor.place, id)?,
         None => true,
     };
@@ -85,10 +99,72 @@ pub(crate) fn look(
     })
 }
 
+/// The same behind a cursor of runs, whose events come from that source.
+pub(crate) fn look_at_runs(
+    reader: &dyn RunReader,
+    cursor: Cursor,
+    is_first: bool,
+    sink: &Sink,
+    source: &str,
+) -> Result<Look, StoreFault> {
+    // Before the page: what is removed in between is seen to be removed.
+    let is_another = match cursor.id.filter(|_| is_first) {
+        Some(id) => endings::is_another_at(reader, cursor.place, &id)?,
+        None => false,
+    };
+    let page = reader.ended(cursor.place, FEED_PAGE)?;
+    let newest = page.last;
+    if cursor.place > newest || is_another {
+        let found = Found::OtherStore(page.removed);
+        return Ok(Look { newest, found });
+    }
+    let mut items = Vec::new();
+    let mut next = cursor.place + 1;
+    for (place, run) in &page.runs {
+        if *place > next {
+            items.push(lost(next, place - 1));
+        }
+        items.push(run_item(reader, *place, run, sink, source)?);
+        next = place + 1;
+    }
+    match page.damaged {
+        Some(damaged) => items.push(lost(next, damaged)),
+        // All that has ended behind was removed, by its name or by the policy.
+        None if items.is_empty() && newest >= next => items.push(lost(next, newest)),
+        None => {}
+    }
+    let found = Found::Items(items);
+    Ok(Look { newest, found })
+}
+
+fn run_item(
+    reader: &dyn RunReader,
+    place: u64,
+    run: &RunSummary,
+    sink: &Sink,
+    source: &str,
+) -> Result<Item<Content>, StoreFault> {
+    // A sink finds everything in its namespaces, of every user.
+    let is_wanted = |kind| sink.wanted.has(kind, &run.created.namespace, || None);
+    let event = match endings::event_type(run).is_some_and(is_wanted) {
+        true => endings::event(reader, run, source, sink.data_bytes_max)?,
+        false => None,
+    };
+    Ok(Item {
+        place,
+        id: Some(*run.run_id.as_bytes()),
+        content: event.map(|event| Content::RunEnding {
+            place,
+            ended_at: run.progress.ended_at,
+            event: Box::new(event),
+        }),
+    })
+}
+
 fn lost(first: u64, last: u64) -> Item<Content> {
     Item {
         place: last,
-        execution: None,
+        id: None,
         content: Some(Content::Lost { first, last }),
     }
 }
@@ -106,7 +182,7 @@ fn item(place: u64, mut execution: StoredExecution, sink: &Sink) -> Item<Content
     execution.result = execution.result.filter(fits);
     Item {
         place,
-        execution: Some(id),
+        id: Some(*id.as_bytes()),
         content: is_wanted.then(|| Content::Ending {
             place,
             execution: Box::new(execution),

@@ -5,11 +5,11 @@ use super::cursors::Cursors;
 use super::figures::Figures;
 use super::file::{Begin, Sink};
 use super::message::{Message, Posted};
-use super::page::{Content, Found, look};
+use super::page::{Content, Found};
 use super::sender::Sender;
+use super::source::Source;
 use crate::feed::FeedSource;
 use escapement_delivery::{Answer, Came, Cursor, Delivery, Next, Now};
-use escapement_store::Reader;
 use escapement_transport::unix_ms;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use tracing::{debug, info, warn};
 /// What a sink needs of the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings<S> {
-    /// Where settled executions are read.
-    pub(crate) store: S,
+    /// Where the ends are read that the sink gets.
+    pub(crate) source: Source<S>,
     pub(crate) cursors: Arc<Cursors>,
-    /// Changes after each settlement.
-    pub(crate) settlements: watch::Receiver<u64>,
+    /// Counts these ends.
+    pub(crate) ends: watch::Receiver<u64>,
     /// Where events say that they come from.
     pub(crate) event_source: Arc<str>,
     /// True once the sink must end.
@@ -103,7 +103,7 @@ impl<S: FeedSource> Task<S> {
                 Step::Wait { until, for_news } => {
                     let news = async {
                         match for_news {
-                            true => self.with.settlements.changed().await.is_ok(),
+                            true => self.with.ends.changed().await.is_ok(),
                             false => std::future::pending().await,
                         }
                     };
@@ -111,7 +111,7 @@ impl<S: FeedSource> Task<S> {
                     tokio::select! {
                         biased;
                         _ = stop.wait_for(|stop| *stop) => {}
-                        // Who counts settlements has ended: the rest comes after the next start.
+                        // Who counts them has ended: the rest comes after the next start.
                         true = news => self.delivery.handle_news(),
                         () = reached(until) => {}
                     }
@@ -134,6 +134,7 @@ impl<S: FeedSource> Task<S> {
                     Content::Ending { execution, .. } => {
                         self.figures.waits_since(execution.summary.settled_at);
                     }
+                    Content::RunEnding { ended_at, .. } => self.figures.waits_since(*ended_at),
                     Content::Lost { first, last } => {
                         let first = *first.max(&(self.lost_until + 1));
                         if first <= *last {
@@ -154,15 +155,15 @@ impl<S: FeedSource> Task<S> {
 
     async fn read(&mut self, cursor: Cursor) {
         // Before the look, so that nothing is missed between it and the wait.
-        let settlements = *self.with.settlements.borrow_and_update();
-        let (sink, is_first) = (Arc::clone(&self.sink), self.is_first_look);
-        let look = move |reader: &dyn Reader| look(reader, cursor, is_first, &sink);
-        let Ok(look) = self.with.store.read(look).await else {
+        let ends = *self.with.ends.borrow_and_update();
+        let (source, event_source) = (&self.with.source, &self.with.event_source);
+        let look = source.look(cursor, self.is_first_look, &self.sink, event_source);
+        let Some(look) = look.await else {
             let now = self.now();
             return self.delivery.handle_unreadable(now);
         };
         self.is_first_look = false;
-        self.figures.newest(look.newest, settlements);
+        self.figures.newest(look.newest, ends);
         match look.found {
             Found::Items(items) => self.delivery.handle_page(items),
             Found::OtherStore(begin) => {
@@ -208,7 +209,7 @@ impl<S: FeedSource> Task<S> {
 
     /// True if it is saved. A failure is told once.
     async fn save(&mut self, cursor: Cursor) -> bool {
-        let saved = save(&self.with.cursors, &self.sink.name, cursor).await;
+        let saved = save(&self.with.cursors, &self.sink, cursor).await;
         let is_unsaved = saved.is_err();
         let was_unsaved = std::mem::replace(&mut self.is_unsaved, is_unsaved);
         if let Err(error) = saved
@@ -231,19 +232,19 @@ impl<S: FeedSource> Task<S> {
 
 /// How far the sink is; for one that has had nothing, where it begins, which is saved.
 async fn begin<S: FeedSource>(sink: &Arc<Sink>, with: &Surroundings<S>) -> Cursor {
-    if let Some(saved) = with.cursors.of(&sink.name) {
+    if let Some(saved) = with.cursors.of(&sink.key()) {
         return saved;
     }
     loop {
         let newest = sink.begin == Begin::Newest && !with.cursors.is_unknown();
-        let ends = |reader: &dyn Reader| reader.settled(0, 1).map(|page| (page.removed, page.last));
-        if let Ok((removed, last)) = with.store.read(ends).await {
+        if let Some((removed, last)) = with.source.bounds().await {
             let cursor = Cursor {
                 place: if newest { last } else { removed },
                 ..Cursor::default()
             };
+            let saved = save(&with.cursors, sink, cursor).await;
             let (sink, place) = (&sink.name, cursor.place);
-            match save(&with.cursors, sink, cursor).await {
+            match saved {
                 Ok(()) => {
                     info!(%sink, place, "sink is new, and begins behind this place");
                     return cursor;
@@ -255,8 +256,8 @@ async fn begin<S: FeedSource>(sink: &Arc<Sink>, with: &Surroundings<S>) -> Curso
     }
 }
 
-async fn save(cursors: &Arc<Cursors>, sink: &str, cursor: Cursor) -> std::io::Result<()> {
-    let (cursors, sink) = (Arc::clone(cursors), sink.to_owned());
+async fn save(cursors: &Arc<Cursors>, sink: &Sink, cursor: Cursor) -> std::io::Result<()> {
+    let (cursors, sink) = (Arc::clone(cursors), sink.key());
     let saving = tokio::task::spawn_blocking(move || cursors.save(&sink, cursor));
     saving
         .await

@@ -91,6 +91,7 @@ fn what_sessions_share_users_are_told_and_scalers_ask_has_its_class() {
         ),
         ("/externalscaler.ExternalScaler/GetMetrics", CallClass::Controls),
         ("/escapement.runs.v1.RunService/WatchNotices", CallClass::Watches),
+        ("/escapement.runs.v1.RunService/ReadEvents", CallClass::Watches),
         (
             "/escapement.runs.v1.SessionService/MergeSessionState",
             CallClass::Writes,

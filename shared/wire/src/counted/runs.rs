@@ -29,6 +29,11 @@ impl Counted for v1::ListRunEventsRequest {
     const IS_ASKED: bool = true;
 }
 
+impl Counted for v1::ReadEventsRequest {
+    const LISTS: Lists = &[(3, Entries(&[]))];
+    const IS_ASKED: bool = true;
+}
+
 impl Counted for v1::ExplainRunRequest {
     const LISTS: Lists = &[(2, Entries(&[]))];
     const IS_ASKED: bool = true;
@@ -93,7 +98,7 @@ uncounted! { false:
     UpdatePlanStepResponse DeletePlanStepResponse PutPlanDocumentResponse ImportPlanResponse
     ListInputRequestsResponse GetInputRequestResponse RespondToInputResponse WatchInboxResponse LoadSamplesResponse
     CreateSessionResponse GetSessionResponse MergeSessionStateResponse RestartSessionResponse ListSkillHealthResponse
-    ResetSkillHealthResponse DeleteSessionResponse WatchNoticesResponse
+    ResetSkillHealthResponse DeleteSessionResponse WatchNoticesResponse ReadEventsResponse
     ListActionProfilesResponse PutActionProfileResponse DeleteActionProfileResponse
     ClassifyIntentResponse
     CreateTriggerResponse GetTriggerResponse ListTriggersResponse UpdateTriggerResponse DeleteTriggerResponse

@@ -107,6 +107,13 @@ fn reading_runs(things: &Things) -> Vec<Call> {
         call(runs, "GetRunsStatus", &status, NotHere, Read),
         call(runs, "ClassifyIntent", &intent, Same, Read),
         call(runs, "WatchNotices", &notices, NotHere, Read),
+        call(
+            runs,
+            "ReadEvents",
+            &v1::ReadEventsRequest::default(),
+            Hidden,
+            Read,
+        ),
     ]
 }
 

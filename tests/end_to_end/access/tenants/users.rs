@@ -151,6 +151,36 @@ impl Users {
     }
 }
 
+#[tokio::test]
+async fn the_end_of_a_run_is_told_to_who_finds_the_run() {
+    let users = Users::new().await;
+    let Users {
+        world,
+        anna,
+        ben,
+        team,
+    } = &users;
+    let mut ended = Vec::new();
+    for token in [ben, anna, ben] {
+        ended.push(run_to_its_end(world, token, &json!([])).await.run_id);
+    }
+    let of_ben = vec![ended[0].clone(), ended[2].clone()];
+    let expected = [vec![ended[1].clone()], of_ben, ended];
+    for (token, expected) in [anna, ben, team].into_iter().zip(expected) {
+        let read = v1::ReadEventsRequest {
+            wait_ms: Some(0),
+            ..Default::default()
+        };
+        let mut runs = RunServiceClient::new(world.orchestrator.channel());
+        let mut read = runs.read_events(token.shows(read)).await.unwrap().into_inner();
+        let mut told = Vec::new();
+        while let Some(answer) = read.message().await.unwrap() {
+            told.extend(answer.event.map(|event| event.id));
+        }
+        assert_eq!(told, expected);
+    }
+}
+
 // RUN-9.12
 #[tokio::test]
 async fn another_users_revision_is_not_found_whatever_names_it() {

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use super::{Cursors, FILE};
+use super::{Cursors, FILE, SinkKey};
+use crate::deliveries::key::Feed;
 use escapement_delivery::Cursor;
-use escapement_model::ExecutionId;
 use std::path::PathBuf;
 
 /// A directory of a test's own, which goes with it.
@@ -17,7 +17,7 @@ impl Directory {
     }
 
     fn open(&self, sinks: &[&str]) -> Cursors {
-        Cursors::open(&self.0, names(sinks), 7)
+        Cursors::open(&self.0, keys(sinks), 7)
     }
 }
 
@@ -27,18 +27,26 @@ impl Drop for Directory {
     }
 }
 
-fn names(sinks: &[&str]) -> Vec<String> {
-    sinks.iter().map(|name| (*name).to_owned()).collect()
+/// A sink of executions.
+fn key(name: &str) -> SinkKey {
+    SinkKey {
+        name: name.to_owned(),
+        feed: Feed::Executions,
+    }
+}
+
+fn keys(sinks: &[&str]) -> Vec<SinkKey> {
+    sinks.iter().map(|name| key(name)).collect()
 }
 
 fn place(cursors: &Cursors) -> Option<u64> {
-    cursors.mark().held().map(|held| held.behind)
+    cursors.mark(Feed::Executions).held().map(|held| held.behind)
 }
 
 fn at(place: u64) -> Cursor {
     Cursor {
         place,
-        execution: Some(ExecutionId::from_random([7; 16])),
+        id: Some([7; 16]),
         refused_since_ms: place.is_multiple_of(2).then_some(1_700_000_000_000),
     }
 }
@@ -47,12 +55,15 @@ fn at(place: u64) -> Cursor {
 fn what_was_saved_is_there_after_a_restart() {
     let directory = Directory::new("saved");
     let cursors = directory.open(&["bus", "crm"]);
-    assert_eq!(cursors.of("crm"), None);
-    cursors.save("crm", at(7)).unwrap();
-    cursors.save("bus", at(4)).unwrap();
-    cursors.save("crm", at(8)).unwrap();
+    assert_eq!(cursors.of(&key("crm")), None);
+    cursors.save(&key("crm"), at(7)).unwrap();
+    cursors.save(&key("bus"), at(4)).unwrap();
+    cursors.save(&key("crm"), at(8)).unwrap();
     let again = directory.open(&["bus", "crm"]);
-    assert_eq!((again.of("crm"), again.of("bus")), (Some(at(8)), Some(at(4))));
+    assert_eq!(
+        (again.of(&key("crm")), again.of(&key("bus"))),
+        (Some(at(8)), Some(at(4)))
+    );
     assert!(!again.is_unknown());
 }
 
@@ -60,36 +71,60 @@ fn what_was_saved_is_there_after_a_restart() {
 fn the_mark_is_the_lowest_place_that_is_saved_of_the_sinks_that_there_are() {
     let directory = Directory::new("mark");
     let cursors = directory.open(&["bus", "crm"]);
-    let mark = cursors.mark();
+    let mark = cursors.mark(Feed::Executions);
     let held = mark.held().unwrap();
     assert_eq!((held.behind, held.for_ms), (0, 7));
     let place = || mark.held().map(|held| held.behind);
-    cursors.save("crm", at(8)).unwrap();
+    cursors.save(&key("crm"), at(8)).unwrap();
     assert_eq!(place(), Some(0), "one has had nothing");
-    cursors.save("bus", at(5)).unwrap();
+    cursors.save(&key("bus"), at(5)).unwrap();
     assert_eq!(place(), Some(5));
-    cursors.set_sinks(names(&["crm"]));
+    cursors.set_sinks(keys(&["crm"]));
     assert_eq!(place(), Some(8));
     // Forgotten: if it comes back it begins anew.
-    cursors.save("crm", at(9)).unwrap();
-    assert_eq!(directory.open(&["bus", "crm"]).of("bus"), None);
+    cursors.save(&key("crm"), at(9)).unwrap();
+    assert_eq!(directory.open(&["bus", "crm"]).of(&key("bus")), None);
     cursors.set_sinks(Vec::new());
     assert_eq!(place(), None);
+}
+
+#[test]
+fn a_sink_of_runs_has_a_cursor_and_a_mark_of_its_own() {
+    let directory = Directory::new("runs");
+    let of_runs = SinkKey {
+        feed: Feed::Runs,
+        ..key("crm")
+    };
+    let sinks = vec![key("bus"), of_runs.clone()];
+    let cursors = Cursors::open(&directory.0, sinks.clone(), 7);
+    cursors.save(&of_runs, at(9)).unwrap();
+    cursors.save(&key("bus"), at(4)).unwrap();
+    let again = Cursors::open(&directory.0, sinks, 7);
+    let behind = |feed| again.mark(feed).held().map(|held| held.behind);
+    assert_eq!((again.of(&of_runs), behind(Feed::Runs)), (Some(at(9)), Some(9)));
+    assert_eq!(behind(Feed::Executions), Some(4));
+    assert_eq!(
+        again.of(&key("crm")),
+        None,
+        "as one of executions it is a new one"
+    );
+    again.set_sinks(keys(&["bus", "crm"]));
+    assert_eq!((behind(Feed::Runs), behind(Feed::Executions)), (None, Some(0)));
 }
 
 #[test]
 fn a_save_that_fails_changes_nothing() {
     let directory = Directory::new("failing");
     let cursors = directory.open(&["crm"]);
-    cursors.save("crm", at(3)).unwrap();
+    cursors.save(&key("crm"), at(3)).unwrap();
     // Nothing can be written under that name.
     let next = directory.0.join(FILE).with_extension("json.next");
     std::fs::create_dir(&next).unwrap();
-    cursors.save("crm", at(5)).unwrap_err();
-    assert_eq!((cursors.of("crm"), place(&cursors)), (Some(at(3)), Some(3)));
+    cursors.save(&key("crm"), at(5)).unwrap_err();
+    assert_eq!((cursors.of(&key("crm")), place(&cursors)), (Some(at(3)), Some(3)));
     std::fs::remove_dir(&next).unwrap();
-    cursors.save("crm", at(5)).unwrap();
-    assert_eq!(directory.open(&["crm"]).of("crm"), Some(at(5)));
+    cursors.save(&key("crm"), at(5)).unwrap();
+    assert_eq!(directory.open(&["crm"]).of(&key("crm")), Some(at(5)));
 }
 
 #[test]
@@ -99,6 +134,6 @@ fn a_file_that_does_not_read_is_as_good_as_none_and_known_to_be() {
         std::fs::write(directory.0.join(FILE), text).unwrap();
         let cursors = directory.open(&["crm"]);
         assert!(cursors.is_unknown(), "{text}");
-        assert_eq!((cursors.of("crm"), place(&cursors)), (None, Some(0)));
+        assert_eq!((cursors.of(&key("crm")), place(&cursors)), (None, Some(0)));
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use super::{Begin, SinksFile};
+use super::{Begin, Feed, SinksFile};
 use crate::deliveries::way::Way;
 use escapement_contract::Status;
 use escapement_model::Namespace;
@@ -55,6 +55,27 @@ fn a_sink_has_defaults_and_everything_can_be_set() {
     assert!(sink.wanted.has(Status::Failure.event_type(), &billing, || None));
     assert!(!sink.wanted.has(Status::Failure.event_type(), &default, || None));
     assert!(!sink.wanted.has(Status::Success.event_type(), &billing, || None));
+}
+
+#[test]
+fn a_sink_of_runs_knows_the_types_of_runs_alone() {
+    let of_runs = |types: &str| {
+        let text = with("feed = \"runs\"").replace("feed = \"runs\"", &format!("feed = \"runs\"\n{types}"));
+        read(&text, SECRET)
+    };
+    let file = of_runs("types = [\"run_failed\"]").unwrap();
+    let sink = &file.sinks()[0];
+    let default = Namespace::default();
+    assert_eq!(sink.feed, Feed::Runs);
+    assert!(sink.wanted.has("run_failed", &default, || None));
+    assert!(!sink.wanted.has("run_completed", &default, || None));
+    let problem = of_runs("types = [\"plan_execution_failure\"]").unwrap_err();
+    assert!(
+        problem.contains("is none of run_completed, run_failed, run_cancelled"),
+        "{problem}"
+    );
+    let file = read(&with("begin = \"oldest\""), SECRET).unwrap();
+    assert_eq!(file.sinks()[0].feed, Feed::Executions, "unless it says so");
 }
 
 #[test]

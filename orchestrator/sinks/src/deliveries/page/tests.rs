@@ -1,10 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use super::{Content, Found, look};
+use super::{Content, Found, look, look_at_runs};
 use crate::deliveries::cloud_event::message_of;
 use crate::deliveries::file::SinksFile;
 use escapement_delivery::Cursor;
 use escapement_store::conformance::Sample;
+use escapement_store::runs::conformance::RunSample;
+use escapement_store::runs::{MemoryRuns, RunBatch, RunRemoval, RunStore};
 use escapement_store::{Memory, Removal, Store};
 use std::path::Path;
 
@@ -23,7 +25,7 @@ fn store(seeds: std::ops::Range<u64>) -> (Memory, Vec<Sample>) {
 fn behind(place: u64, sample: Option<&Sample>) -> Cursor {
     Cursor {
         place,
-        execution: sample.map(Sample::execution_id),
+        id: sample.map(|sample| *sample.execution_id().as_bytes()),
         refused_since_ms: None,
     }
 }
@@ -123,3 +125,105 @@ fn a_notice_says_what_is_lost() {
         (&"events_begin_anew".into(), &7.into())
     );
 }
+
+/// A store of runs of these seeds, each of which has failed.
+fn runs(seeds: std::ops::RangeInclusive<u64>) -> MemoryRuns {
+    let mut store = MemoryRuns::new();
+    for seed in seeds {
+        let mut write = RunSample::new(seed).create();
+        (write.progress.state, write.progress.ended_at) = (FAILED, Some(i64::try_from(seed).unwrap()));
+        let mut batch = RunBatch::new();
+        batch.add(write);
+        store.commit(&batch).unwrap();
+    }
+    store
+}
+
+fn found_runs(store: &MemoryRuns, place: u64, seen: Option<u64>) -> Result<Vec<(u64, String)>, u64> {
+    let text = "version = 1\n[[sink]]\nname = \"crm\"\nfeed = \"runs\"\nkind = \"webhook\"\n\
+                url = \"http://127.0.0.1/\"\nsecret_file = \"s\"\n";
+    let file = SinksFile::parse(text.as_bytes(), &|_: &Path| SECRET).unwrap();
+    let cursor = Cursor {
+        place,
+        id: seen.map(|seed| *RunSample::new(seed).run_id().as_bytes()),
+        refused_since_ms: None,
+    };
+    let look = look_at_runs(&*store.reader().unwrap(), cursor, true, &file.sinks()[0], "/test").unwrap();
+    match look.found {
+        Found::OtherStore(begin) => Err(begin),
+        Found::Items(items) => Ok(items
+            .into_iter()
+            .map(|item| (item.place, message_of(&item.content.unwrap(), "/test").id))
+            .collect()),
+    }
+}
+
+#[test]
+fn ends_of_runs_are_found_in_order_and_what_was_removed_is_a_loss_in_its_place() {
+    let mut store = runs(1..=5);
+    let id = |seed| (seed, RunSample::new(seed).run_id().to_string());
+    let lost = |first, last| (last, format!("lost-{first}-{last}"));
+    assert_eq!(found_runs(&store, 0, None), Ok((1..=5).map(id).collect()));
+    assert_eq!(found_runs(&store, 3, Some(3)), Ok(vec![id(4), id(5)]));
+    assert_eq!(found_runs(&store, 5, Some(5)), Ok(vec![]));
+    assert_eq!(found_runs(&store, 6, None), Err(0), "the store is an older copy");
+    assert_eq!(
+        found_runs(&store, 3, Some(1)),
+        Err(0),
+        "and has gone another way since"
+    );
+    // By their names: one in the middle, the one of a cursor, and the last.
+    for seed in [2, 3, 5] {
+        store.remove_run(RunSample::new(seed).run_id(), 9).unwrap();
+    }
+    let expected = vec![id(1), lost(2, 3), id(4)];
+    assert_eq!(found_runs(&store, 0, None), Ok(expected));
+    assert_eq!(found_runs(&store, 3, Some(3)), Ok(vec![id(4)]));
+    assert_eq!(found_runs(&store, 4, Some(4)), Ok(vec![lost(5, 5)]));
+    let nothing = RunRemoval {
+        keep_ended_count: Some(0),
+        ..RunRemoval::default()
+    };
+    store.remove_ended(&nothing, i64::MAX).unwrap();
+    assert_eq!(found_runs(&store, 0, None), Ok(vec![lost(1, 5)]));
+    assert_eq!(found_runs(&store, 5, Some(5)), Ok(vec![]));
+}
+
+#[test]
+fn the_event_of_a_run_says_how_it_ended() {
+    let store = runs(1..=1);
+    let reader = store.reader().unwrap();
+    let (_, run) = reader.ended(0, 1).unwrap().runs.remove(0);
+    let event = |data_bytes_max| {
+        let event = escapement_runs_api::endings::event(&*reader, &run, "/test", data_bytes_max);
+        let content = Content::RunEnding {
+            place: 1,
+            ended_at: Some(1),
+            event: Box::new(event.unwrap().unwrap()),
+        };
+        let message = message_of(&content, "/test");
+        assert_eq!(message.namespace.as_ref(), Some(&run.created.namespace));
+        serde_json::from_slice::<serde_json::Value>(&message.body).unwrap()
+    };
+    let whole = event(10_000);
+    let run_id = run.run_id.to_string();
+    assert_eq!(
+        (&whole["id"], &whole["type"]),
+        (&run_id.as_str().into(), &"run_failed".into())
+    );
+    assert_eq!(whole["time"], "1970-01-01T00:00:00.001Z");
+    assert_eq!(whole["sequence"], "00000000000000000001");
+    assert_eq!(
+        (&whole["data"]["state"], &whole["data"]["completed_at"]),
+        (&"failed".into(), &1.into())
+    );
+    assert_eq!(whole["data"]["error_type"], "EXECUTION_ERROR");
+    assert_eq!(whole["data"]["user_id"], run.created.owner.clone().unwrap());
+    let by_reference = event(10);
+    assert_eq!(by_reference.get("data"), None);
+    let place = format!("/escapement.runs.v1.RunService/GetRun?run_id={run_id}");
+    assert_eq!(by_reference["dataref"], place);
+}
+
+/// As a run's row has it.
+const FAILED: u8 = 7;
