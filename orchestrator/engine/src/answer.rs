@@ -98,9 +98,8 @@ replies! {
     WorkersDrain(Option<WorkersDrain>),
     /// A worker's attempts are settled; `None` if no session has this instance id.
     DeclaredDead(Option<Losses>),
-    /// An action is registered no more, unless a worker offers it again; `None` if a live worker offers it or the operator
-    /// declares it, so that forgetting it would have no effect.
-    ActionForgotten(Option<ActionForgotten>),
+    /// What came of the wish that an action be forgotten.
+    ActionForgotten(ForgetAnswer),
 }
 
 /// What comes of a plan that is handed in.
@@ -191,6 +190,11 @@ pub struct Losses {
     /// Attempts that had not, and wait for another worker.
     pub n_returned: u32,
 }
+
+/// What comes of the wish that an action be forgotten: it is registered no more, unless a worker offers it again, and a restart does
+/// not bring it back. `None` if a live worker offers it or the operator declares it, so that forgetting it would have no effect.
+/// Refused if the store did not take it: it is forgotten in this process, and the write is tried again in a while.
+pub type ForgetAnswer = Option<Result<ActionForgotten, Refusal>>;
 
 /// An action that is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Everything that can happen to an engine. Carries no channel and no clock.
 
 use crate::answer::{
-    ActionForgotten, ActionView, AttemptStanding, Caller, Ended, ExecutionView, ExplainAnswer, Losses,
+    ActionView, AttemptStanding, Caller, Ended, ExecutionView, ExplainAnswer, ForgetAnswer, Losses,
     Submitted, Watched, WorkerView, WorkersDrain,
 };
 use crate::keys::{CallerId, NamespaceKey, SessionKey, WriteId};
@@ -76,7 +76,7 @@ pub enum Input {
     /// An operator ends the memory of an action.
     ForgetAction {
         /// Who.
-        caller: Caller<Option<ActionForgotten>>,
+        caller: Caller<ForgetAnswer>,
         /// Its name.
         name: String,
     },

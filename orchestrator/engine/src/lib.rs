@@ -48,8 +48,8 @@ mod fixtures;
 
 pub use answer::{
     ActionForgotten, ActionView, Answer, AttemptHolder, AttemptStanding, Caller, Ended, ExecutionView,
-    ExplainAnswer, Explained, ExplainedParked, IsAll, Losses, Refusal, Reply, SessionState, Submitted,
-    Watched, WorkerView, WorkersDrain,
+    ExplainAnswer, Explained, ExplainedParked, ForgetAnswer, IsAll, Losses, Refusal, Reply, SessionState,
+    Submitted, Watched, WorkerView, WorkersDrain,
 };
 pub use config::EngineConfig;
 pub use durable::DurableAccept;

@@ -48,7 +48,7 @@ impl Engine {
     }
 
     pub(super) fn stored(&mut self, write: WriteId, outcome: WriteOutcome) {
-        if self.fleet.memories_stored(write, outcome) {
+        if self.fleet.memories_stored(write, outcome, &mut self.turn) {
             return;
         }
         match self.executions.stored(write, outcome, &mut self.turn) {

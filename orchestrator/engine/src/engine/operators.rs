@@ -1,7 +1,7 @@
 //! What operators do to workers and actions.
 
 use super::Engine;
-use crate::answer::{ActionForgotten, Caller, Losses};
+use crate::answer::{ActionForgotten, Caller, ForgetAnswer, Losses};
 use crate::fleet::Forgotten;
 use escapement_contract::Evidence;
 use escapement_model::InstanceId;
@@ -17,19 +17,19 @@ impl Engine {
         self.turn.reply(caller, Some(losses));
     }
 
-    /// Ends the memory of an action.
-    pub(super) fn forget_action(&mut self, caller: Caller<Option<ActionForgotten>>, name: &str) {
+    /// Ends the memory of an action. It is told once a crash cannot bring the memory back.
+    pub(super) fn forget_action(&mut self, caller: Caller<ForgetAnswer>, name: &str) {
         let forgotten = match self.fleet.forget_registration(name, &self.turn) {
-            Forgotten::InUse => None,
-            Forgotten::Unknown => Some(ActionForgotten {
+            Forgotten::InUse => return self.turn.reply(caller, None),
+            Forgotten::Unknown => ActionForgotten {
                 was_known: false,
                 n_queued: 0,
-            }),
-            Forgotten::Done(action) => Some(ActionForgotten {
+            },
+            Forgotten::Done(action) => ActionForgotten {
                 was_known: true,
                 n_queued: self.queue.n_needing(action),
-            }),
+            },
         };
-        self.turn.reply(caller, forgotten);
+        self.fleet.tell_forgotten(caller, name, forgotten, &mut self.turn);
     }
 }

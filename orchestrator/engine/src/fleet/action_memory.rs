@@ -1,11 +1,13 @@
 //! Which actions are remembered after their last workers left, here and in the store. Registers nothing.
 
 use super::action::Action;
+use super::registrations::{BeingWritten, ToTell};
 use super::{Fleet, Timer};
+use crate::answer::{ActionForgotten, Caller, ForgetAnswer, Refusal};
 use crate::effect::{Effect, Notice, StoreWrite};
 use crate::keys::{ActionKey, WriteId};
 use crate::limits::{ACTION_MEMORIES_WRITTEN_MAX, ACTIONS_REMEMBERED_MAX, REGISTRATIONS_LOOKED_AT_EVERY_MS};
-use crate::stored::{ActionMemory, WriteOutcome};
+use crate::stored::{ActionMemory, WriteFailure, WriteOutcome};
 use crate::turn::Turn;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -134,19 +136,63 @@ impl Fleet {
             memories.push(ActionMemory { name, left_ms });
         }
         let write = turn.write(StoreWrite::RememberActions { memories });
-        self.registrations.being_written = Some((write, names));
+        let registrations = &mut self.registrations;
+        let to_tell = core::mem::take(&mut registrations.to_tell);
+        let is_written = |told: &ToTell| names.binary_search(&told.name).is_ok();
+        let (to_tell, later) = to_tell.into_iter().partition(is_written);
+        registrations.to_tell = later;
+        registrations.being_written = Some(BeingWritten {
+            write,
+            names,
+            to_tell,
+        });
+    }
+
+    /// An operator is told that an action is forgotten, at once if the store knows nothing else of it.
+    pub(crate) fn tell_forgotten(
+        &mut self,
+        caller: Caller<ForgetAnswer>,
+        name: &str,
+        forgotten: ActionForgotten,
+        turn: &mut Turn,
+    ) {
+        let registrations = &mut self.registrations;
+        let being_written = registrations.being_written.as_ref();
+        let is_being_written =
+            being_written.is_some_and(|being| being.names.iter().any(|one| **one == *name));
+        if !is_being_written && !registrations.dirty.contains(name) {
+            return turn.reply(caller, Some(Ok(forgotten)));
+        }
+        let name: Arc<str> = Arc::from(name);
+        registrations.dirty.insert(Arc::clone(&name));
+        registrations.writes_paused = false;
+        registrations.to_tell.push(ToTell {
+            caller,
+            name,
+            forgotten,
+        });
     }
 
     /// Returns true if the write was one of memories. One that failed hurts nothing: it is tried again in a while.
-    pub(crate) fn memories_stored(&mut self, write: WriteId, outcome: WriteOutcome) -> bool {
+    pub(crate) fn memories_stored(&mut self, write: WriteId, outcome: WriteOutcome, turn: &mut Turn) -> bool {
         let registrations = &mut self.registrations;
-        let being_written = registrations.being_written.take_if(|(other, _)| *other == write);
-        let Some((_, names)) = being_written else {
+        let being_written = registrations.being_written.take_if(|being| being.write == write);
+        let Some(BeingWritten { names, to_tell, .. }) = being_written else {
             return false;
         };
         if outcome != WriteOutcome::Durable {
             registrations.writes_paused = true;
             registrations.dirty.extend(names);
+        }
+        for told in to_tell {
+            let answer = match outcome {
+                WriteOutcome::Durable => Ok(told.forgotten),
+                WriteOutcome::Failed(WriteFailure::Full) => Err(Refusal::StoreFull),
+                WriteOutcome::Failed(WriteFailure::Busy) | WriteOutcome::Conflict(_) => {
+                    Err(Refusal::StoreFailed)
+                }
+            };
+            turn.reply(told.caller, Some(answer));
         }
         true
     }

@@ -1,5 +1,6 @@
 //! Which actions count as registered though no session offers them, as far as that is not kept with each action.
 
+use crate::answer::{ActionForgotten, Caller, ForgetAnswer};
 use crate::keys::{ActionKey, WriteId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -20,11 +21,30 @@ pub(super) struct Registrations {
     /// Names of which the store is to be told.
     pub(super) dirty: BTreeSet<Arc<str>>,
     /// Names of which the store is being told.
-    pub(super) being_written: Option<(WriteId, Vec<Arc<str>>)>,
+    pub(super) being_written: Option<BeingWritten>,
+    /// Operators who are told that an action is forgotten once a write says so that is still to come.
+    pub(super) to_tell: Vec<ToTell>,
     /// True after a write that failed, until it is time for the next one.
     pub(super) writes_paused: bool,
     /// Steps that ended because their actions are not registered, since that was last told.
     pub(super) not_found: BTreeMap<Arc<str>, u64>,
+}
+
+/// A write of memories that the store has not answered.
+#[derive(Debug)]
+pub(super) struct BeingWritten {
+    pub(super) write: WriteId,
+    pub(super) names: Vec<Arc<str>>,
+    /// Who is told what becomes of it.
+    pub(super) to_tell: Vec<ToTell>,
+}
+
+/// An operator who waits for a write.
+#[derive(Debug)]
+pub(super) struct ToTell {
+    pub(super) caller: Caller<ForgetAnswer>,
+    pub(super) name: Arc<str>,
+    pub(super) forgotten: ActionForgotten,
 }
 
 impl Registrations {
@@ -37,6 +57,7 @@ impl Registrations {
             n_remembered_unnamed: 0,
             dirty: BTreeSet::new(),
             being_written: None,
+            to_tell: Vec::new(),
             writes_paused: false,
             not_found: BTreeMap::new(),
         }

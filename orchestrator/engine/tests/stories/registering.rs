@@ -3,8 +3,8 @@
 use crate::world::{WaitFor, World, action, plan};
 use escapement_contract::Status;
 use escapement_engine::{
-    ActionMemory, ActionSpec, ActionView, FromWorker, Input, Notice, ToWorker, WorkerSelector, WriteFailure,
-    WriteOutcome,
+    ActionMemory, ActionSpec, ActionView, FromWorker, Input, Notice, Refusal, ToWorker, WorkerSelector,
+    WriteFailure, WriteOutcome,
 };
 use escapement_model::codes;
 
@@ -14,6 +14,7 @@ const HOUR_MS: u64 = 3_600_000;
 fn forget(world: &mut World, name: &str) -> Option<(bool, usize)> {
     let name = name.to_owned();
     let forgotten = world.ask(|caller| Input::ForgetAction { caller, name });
+    let forgotten = forgotten.map(|forgotten| forgotten.expect("the store takes it"));
     forgotten.map(|forgotten| (forgotten.was_known, forgotten.n_queued))
 }
 
@@ -335,4 +336,37 @@ fn what_workers_say_of_an_action_is_kept_once_for_as_long_as_one_of_them_says_it
         _ => None,
     });
     assert_eq!(refused, Some("traits exceed 64 KiB"));
+}
+
+//
+#[test]
+fn an_operator_is_told_that_an_action_is_forgotten_once_the_store_has_forgotten_it() {
+    let mut world = left();
+    assert_eq!(written(&world, "a"), Some(HOUR_MS));
+    world.memory_outcome = WriteOutcome::Failed(WriteFailure::Full);
+    let name = || "a".to_owned();
+    let refused = world.ask(|caller| Input::ForgetAction { caller, name: name() });
+    assert_eq!(
+        refused,
+        Some(Err(Refusal::StoreFull)),
+        "a crash would bring it back"
+    );
+    world.memory_outcome = WriteOutcome::Failed(WriteFailure::Busy);
+    let refused = world.ask(|caller| Input::ForgetAction { caller, name: name() });
+    assert_eq!(
+        refused,
+        Some(Err(Refusal::StoreFailed)),
+        "it is not known, and not forgotten"
+    );
+    world.memories.clear();
+    world.memory_outcome = WriteOutcome::Durable;
+    assert_eq!(forget(&mut world, "a"), Some((false, 0)));
+    assert_eq!(
+        world.memories.get("a"),
+        Some(&None),
+        "asking again writes it at once"
+    );
+    world.memories.clear();
+    assert_eq!(forget(&mut world, "a"), Some((false, 0)));
+    assert!(world.memories.is_empty(), "there is nothing to write");
 }

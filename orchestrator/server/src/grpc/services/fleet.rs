@@ -164,8 +164,11 @@ impl FleetService for Fleet {
         let forget = async move {
             let action = name.clone();
             let forget = |caller| Input::ForgetAction { caller, name };
-            let forgotten = engine.call(Lane::Control, forget).await?;
-            let ActionForgotten { was_known, n_queued } = forgotten.ok_or(Rejection::ActionInUse)?;
+            let forgotten = engine
+                .call(Lane::Control, forget)
+                .await?
+                .ok_or(Rejection::ActionInUse)?;
+            let ActionForgotten { was_known, n_queued } = forgotten.map_err(Rejection::Refused)?;
             info!(action, was_known, n_queued, "operator forgets an action");
             let answer = v1::ForgetActionResponse {
                 known: was_known,
