@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::Instant;
 use tonic::Code;
 use tonic::client::Grpc;
 
@@ -288,21 +289,39 @@ async fn what_stands_now_is_shown_while_it_does() {
     let address = address(&world).await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK, "work.rarely"], 1).await;
     let requests: Vec<_> = (0..3).map(|_| request(plan([step(0, WORK)]))).collect();
+    let before = Instant::now();
     for request in &requests {
         world.submit(request).await;
     }
     let assignment = worker.started().await;
     let samples = scrape(&address).await;
     let demand = format!(r#"escapement_action_demand{{action="{WORK}"}}"#);
+    let slots = format!(r#"escapement_action_slots{{action="{WORK}"}}"#);
     let expected = [
         (r#"escapement_executions{state="queued"}"#, 1.0),
         (r#"escapement_executions{state="running"}"#, 2.0),
         (demand.as_str(), 2.0),
+        (slots.as_str(), 1.0),
+        (r#"escapement_action_slots{action="_other"}"#, 1.0),
         (r#"escapement_action_demand{action="_other"}"#, 0.0),
     ];
     for (name, value) in expected {
         assert_eq!(samples.get(name), Some(&value), "{name} in {samples:#?}");
     }
+    let behind = Instant::now();
+    let oldest = format!(r#"escapement_step_oldest_wait_seconds{{action="{WORK}"}}"#);
+    let waits = async || {
+        let (least, shown, most) = (
+            behind.elapsed(),
+            scrape(&address).await[&oldest],
+            before.elapsed(),
+        );
+        // Whole seconds of it.
+        let is_so = shown >= least.as_secs_f64().floor() && shown <= most.as_secs_f64();
+        assert!(is_so, "{shown} s, and it is {least:?} to {most:?}");
+        (shown >= 1.0).then_some(())
+    };
+    wait_for("a wait of a second", LIMIT, waits).await.unwrap();
     assert_eq!(get(&address, "/readyz", "*/*").await.unwrap().0, 200);
     assert_eq!(get(&address, "/livez", "*/*").await.unwrap().0, 200);
     assert_eq!(get(&address, "/", "*/*").await.unwrap().0, 404);

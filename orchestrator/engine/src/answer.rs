@@ -336,12 +336,16 @@ pub struct ActionView {
     pub traits: Vec<Bytes>,
     /// Active sessions that offer it.
     pub workers: u32,
+    /// Attempts that could run at a time, if its workers did nothing else.
+    pub slots: u32,
     /// Attempts that could start now.
     pub free_slots: u32,
     /// Attempts that run.
     pub in_flight: u32,
     /// Steps that wait for a worker.
     pub waiting: u32,
+    /// Milliseconds since the first of these began to wait; 0 if there is none.
+    pub oldest_wait_ms: u64,
     /// Executions that are held back in the queue, since no worker offers any action that they begin with; this is one of them.
     pub held_back: u32,
     /// The operator declares it.

@@ -243,6 +243,8 @@ catalogue! {
         "From start to settlement, of executions that started.";
     STEPS_WAITING = "escapement_steps_waiting", Gauge, [ACTION],
         "Steps that are ready and wait for a free slot of a worker.";
+    STEP_OLDEST_WAIT = "escapement_step_oldest_wait_seconds", Gauge, [ACTION],
+        "Seconds that the step has waited that waits for longest; 0 if none waits.";
     STEP_WAIT = "escapement_step_wait_seconds", Histogram, [ACTION],
         "From the turn of a step to the assignment of its attempt.";
     ATTEMPTS_IN_FLIGHT = "escapement_attempts_in_flight", Gauge, [ACTION],
@@ -250,6 +252,8 @@ catalogue! {
     ACTION_DEMAND = "escapement_action_demand", Gauge, [ACTION],
         "Steps that wait, attempts that workers have, and executions that are held back for want of a worker, together: \
          what to scale workers by.";
+    ACTION_SLOTS = "escapement_action_slots", Gauge, [ACTION],
+        "Attempts that its workers could run at a time if they did nothing else. Actions of one worker share its slots.";
     ACTION_FREE_SLOTS = "escapement_action_free_slots", Gauge, [ACTION],
         "Attempts that could start now. Actions of one worker share its slots.";
     ACTION_WORKERS = "escapement_action_workers", Gauge, [ACTION],

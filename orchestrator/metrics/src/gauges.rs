@@ -127,48 +127,37 @@ impl Metrics {
     /// Actions that share a label are added together; what is not there any more is not shown any more.
     fn show_actions(&self, actions: &[ActionView]) {
         let families = &self.0.families;
-        let mut shown: BTreeMap<Arc<str>, [u64; 5]> = BTreeMap::new();
+        let mut shown: BTreeMap<Arc<str>, OfAction> = BTreeMap::new();
         for action in actions {
             let figures = shown.entry(self.0.actions.label(&action.name)).or_default();
-            let [waiting, in_flight, demand, free_slots, workers] = figures;
-            *waiting += u64::from(action.waiting);
-            *in_flight += u64::from(action.in_flight);
-            *demand += action.demand();
-            *free_slots += u64::from(action.free_slots);
-            *workers += u64::from(action.workers);
+            figures.add(action);
         }
-        let all: [(&Gauges, &Entry, Figure); 5] = [
-            (
-                &families.steps_waiting,
-                &catalogue::STEPS_WAITING,
-                |[waiting, ..]| waiting,
-            ),
+        let all: [(&Gauges, &Entry, Figure); 7] = [
+            (&families.steps_waiting, &catalogue::STEPS_WAITING, |of| {
+                of.waiting
+            }),
+            (&families.step_oldest_wait, &catalogue::STEP_OLDEST_WAIT, |of| {
+                of.oldest_wait_ms / 1_000
+            }),
             (
                 &families.attempts_in_flight,
                 &catalogue::ATTEMPTS_IN_FLIGHT,
-                |[_, in_flight, ..]| in_flight,
+                |of| of.in_flight,
             ),
-            (
-                &families.action_demand,
-                &catalogue::ACTION_DEMAND,
-                |[_, _, demand, ..]| demand,
-            ),
-            (
-                &families.action_free_slots,
-                &catalogue::ACTION_FREE_SLOTS,
-                |[_, _, _, free, _]| free,
-            ),
-            (
-                &families.action_workers,
-                &catalogue::ACTION_WORKERS,
-                |[.., workers]| workers,
-            ),
+            (&families.action_demand, &catalogue::ACTION_DEMAND, |of| of.demand),
+            (&families.action_slots, &catalogue::ACTION_SLOTS, |of| of.slots),
+            (&families.action_free_slots, &catalogue::ACTION_FREE_SLOTS, |of| {
+                of.free_slots
+            }),
+            (&families.action_workers, &catalogue::ACTION_WORKERS, |of| {
+                of.workers
+            }),
         ];
         for (gauges, entry, figure) in all {
             gauges.clear();
             for (action, figures) in &shown {
                 let labels = entry.with([Arc::clone(action)]);
-                gauges.get_or_create(&labels).set(signed(figure(*figures)));
+                gauges.get_or_create(&labels).set(signed(figure(figures)));
             }
         }
     }
@@ -186,8 +175,32 @@ const FILES: [(&str, &str); 4] = [
     ("runs_log", "runs.db-wal"),
 ];
 
-/// One of the figures of an action, out of all of them.
-type Figure = fn([u64; 5]) -> u64;
+/// The figures of the actions that share a label.
+#[derive(Debug, Default)]
+struct OfAction {
+    waiting: u64,
+    oldest_wait_ms: u64,
+    in_flight: u64,
+    demand: u64,
+    slots: u64,
+    free_slots: u64,
+    workers: u64,
+}
+
+impl OfAction {
+    fn add(&mut self, action: &ActionView) {
+        self.waiting += u64::from(action.waiting);
+        self.oldest_wait_ms = self.oldest_wait_ms.max(action.oldest_wait_ms);
+        self.in_flight += u64::from(action.in_flight);
+        self.demand += action.demand();
+        self.slots += u64::from(action.slots);
+        self.free_slots += u64::from(action.free_slots);
+        self.workers += u64::from(action.workers);
+    }
+}
+
+/// One of them.
+type Figure = fn(&OfAction) -> u64;
 
 /// An attempt that was told to stop so many milliseconds ago and is still there is stuck.
 const STUCK_MS: u64 = 10_000;

@@ -141,7 +141,7 @@ async fn what_holds_up_a_queue_is_found_and_the_others_get_slots_of_their_own() 
         waiting.push(machine.submit(echo(0, json!({}))).await);
     }
 
-    let [what, who, more] = blocks_of_day("A stuck queue");
+    let [what, since, who, more] = blocks_of_day("A stuck queue");
     let said = follow_until(&machine, &what, |said| {
         value(said, r#"{state="queued"}"#) == Some(7.0) && said.contains("escapement_steps_waiting")
     })
@@ -155,6 +155,10 @@ async fn what_holds_up_a_queue_is_found_and_the_others_get_slots_of_their_own() 
         starved.contains(r#"action="echo""#) && starved.contains("=> 3 @"),
         "{said}"
     );
+    follow_until(&machine, &since, |said| {
+        value(said, r#"{action="echo"}"#).is_some_and(|seconds| seconds >= 1.0)
+    })
+    .await;
     let said = machine.follow(&who);
     assert!(
         said.contains(r#""in_flight": 1"#) && said.contains(r#""max_in_flight": 1"#),

@@ -46,6 +46,19 @@ impl Seen {
         self.look(samples);
     }
 
+    /// The same for figures whose numbers grow with time.
+    async fn until_above_zero(&mut self, address: &str, expected: &[&str]) {
+        let stands = async || {
+            let samples = scrape(address).await;
+            let is_seen = |figure: &&str| samples.get(*figure).is_some_and(|value| *value > 0.0);
+            expected.iter().all(is_seen).then_some(samples)
+        };
+        let Ok(samples) = wait_for("figures above 0", LIMIT, stands).await else {
+            panic!("not all of {expected:?}: {:#?}", scrape(address).await);
+        };
+        self.look(samples);
+    }
+
     fn look(&mut self, samples: BTreeMap<String, f64>) {
         for (sample, value) in samples {
             if let Some(figure) = figure(&sample) {
@@ -89,13 +102,11 @@ const KEPT: [&str; 9] = [
 ];
 
 /// Figures that no test of a whole process sees above 0, and why.
-const NEVER_SEEN: [&str; 6] = [
+const NEVER_SEEN: [&str; 5] = [
     // It takes a client that goes between the kernel's accept and the program's next line.
     r#"escapement_connections_refused_total{reason="broken"}"#,
     // It takes thousands of clients that never call; the tests of hostile strangers see it.
     r#"escapement_connections_refused_total{reason="displaced"}"#,
-    // What waits for the engine is taken within microseconds.
-    "escapement_engine_lane_depth",
     // It takes an execution that is removed before its event was delivered; the tests of sinks see it.
     r#"escapement_events_total{outcome="dropped"}"#,
     // It takes a client that says nothing of HTTP/2; the tests of hostile handshakes see it.
@@ -129,6 +140,8 @@ async fn every_figure_of_the_page_is_seen_above_zero() {
         .0
         .iter()
         .filter(|(figure, _)| !figure.starts_with("escapement_run"));
+    // What waits for the engine is taken within microseconds, but not on a busy machine.
+    let other = other.filter(|(figure, _)| *figure != "escapement_engine_lane_depth");
     let at_zero = other.filter(|(_, most)| **most <= 0.0);
     let at_zero: Vec<&str> = at_zero.map(|(figure, _)| figure.as_str()).collect();
     assert_eq!(at_zero, NEVER_SEEN);
@@ -156,19 +169,14 @@ async fn of_sinks() -> Seen {
     worker.keep_alive(Duration::from_secs(1));
     world.submit(&work(1)).await;
     worker.complete_next(json!({})).await;
-    let samples = wait_for("figures of sinks", LIMIT, async || {
-        let samples = scrape(&address).await;
-        let expected = [
-            r#"escapement_events_total{sink="takes",outcome="delivered"}"#,
-            r#"escapement_events_total{sink="refuses",outcome="given_up"}"#,
-            r#"escapement_event_feed_lag{sink="away"}"#,
-            r#"escapement_event_feed_lag_seconds{sink="away"}"#,
-        ];
-        let is_seen = |figure: &&str| samples.get(*figure).is_some_and(|value| *value > 0.0);
-        expected.iter().all(is_seen).then_some(samples)
-    });
     let mut seen = Seen::default();
-    seen.look(samples.await.unwrap());
+    let expected = [
+        r#"escapement_events_total{sink="takes",outcome="delivered"}"#,
+        r#"escapement_events_total{sink="refuses",outcome="given_up"}"#,
+        r#"escapement_event_feed_lag{sink="away"}"#,
+        r#"escapement_event_feed_lag_seconds{sink="away"}"#,
+    ];
+    seen.until_above_zero(&address, &expected).await;
 
     let reloads = |outcome| format!(r#"escapement_reloads_total{{what="sinks",outcome="{outcome}"}}"#);
     let sinks = sinks.sink("another", &takes.url("/"), "");
@@ -223,6 +231,8 @@ async fn of_executions() -> Seen {
         (in_flight.as_str(), 2.0),
     ];
     seen.until(&address, &expected).await;
+    let oldest = format!(r#"escapement_step_oldest_wait_seconds{{action="{WORK}"}}"#);
+    seen.until_above_zero(&address, &[&oldest]).await;
 
     assert_eq!(worker.succeed(&first, json!({})).await, Verdict::Accepted);
     assert_eq!(worker.succeed(&first, json!({})).await, Verdict::Duplicate);

@@ -59,6 +59,7 @@ pub(super) struct Waiting {
     pub(super) execution: ExecutionKey,
     pub(super) step: StepIndex,
     pub(super) attempt: u32,
+    pub(super) since_ms: u64,
 }
 
 /// One action.
@@ -70,6 +71,8 @@ pub(super) struct Action {
     /// What its holders say of its nature, and how many of them say it.
     pub(super) traits: BTreeMap<Bytes, u32>,
     pub(super) queues: BTreeMap<QueueKey, BTreeMap<WaitingKey, Waiting>>,
+    /// Since when these steps wait, and how many since then.
+    pub(super) waits: BTreeMap<u64, u32>,
     /// Active sessions that offer it.
     pub(super) sessions: BTreeSet<SessionKey>,
     /// Those among them that could take an attempt now.
@@ -132,6 +135,25 @@ impl Action {
     pub(super) fn text_bytes(&self) -> usize {
         let traits: usize = self.traits.keys().map(Bytes::len).sum();
         self.description.len() + self.input_schema.len() + traits
+    }
+
+    /// A step begins to wait.
+    pub(super) fn count_wait(&mut self, since_ms: u64) {
+        *self.waits.entry(since_ms).or_default() += 1;
+    }
+
+    /// A step waits no more.
+    pub(super) fn discount_wait(&mut self, since_ms: u64) {
+        let n_waits = self.waits.get_mut(&since_ms).expect("what waits is counted");
+        *n_waits -= 1;
+        if *n_waits == 0 {
+            self.waits.remove(&since_ms);
+        }
+    }
+
+    /// For how long the step waits that has waited for longest, in milliseconds; 0 if none waits.
+    pub(super) fn oldest_wait_ms(&self, now_ms: u64) -> u64 {
+        self.waits.keys().next().map_or(0, |since_ms| now_ms - since_ms)
     }
 
     pub(super) fn has_waiting(&self) -> bool {

@@ -85,6 +85,7 @@ impl Fleet {
             execution,
             step,
             attempt,
+            since_ms: turn.now_ms(),
         };
         let plan = request.plan();
         let action = self.action_key(plan.step(step).action());
@@ -121,6 +122,7 @@ impl Fleet {
             execution,
             step,
             attempt,
+            since_ms: _,
         } = self.not_found.pop()?;
         self.refused.remove(&(execution, step));
         Some((execution, step, ContractInput::ActionNotFound { step, attempt }))
@@ -174,6 +176,7 @@ impl Fleet {
                     execution,
                     step,
                     attempt: number,
+                    since_ms: _,
                 },
             queue,
             session,

@@ -100,15 +100,32 @@ impl Fleet {
             input_schema: Arc::clone(&action.input_schema),
             traits: action.traits.keys().cloned().collect(),
             workers: action.sessions.len() as u32,
+            slots: self.action_slots(key, action),
             free_slots: self.action_free_slots(key, action),
             in_flight: action.in_flight,
             waiting: action.n_waiting() as u32,
+            oldest_wait_ms: action.oldest_wait_ms(turn.now_ms()),
             held_back: u32::try_from(n_held).unwrap_or(u32::MAX),
             is_declared: action.is_declared,
             registered_for_ms: (action.sessions.is_empty())
                 .then(|| action.registered_for_ms(turn.now_ms()))
                 .flatten(),
         }
+    }
+
+    /// Slots of an action at all who offer it.
+    fn action_slots(&self, key: ActionKey, action: &Action) -> u32 {
+        let slots = action.sessions.iter().map(|session| {
+            let session = &self.sessions[session];
+            let offered = &session.actions[&key];
+            let of_session = if offered.waits {
+                u32::MAX
+            } else {
+                session.max_in_flight
+            };
+            offered.max_in_flight.unwrap_or(u32::MAX).min(of_session)
+        });
+        slots.fold(0, u32::saturating_add)
     }
 
     /// Free slots of an action at all who offer it.

@@ -8,11 +8,9 @@ use alloc::vec::Vec;
 
 impl Fleet {
     pub(super) fn add_waiting(&mut self, queue: QueueKey, key: WaitingKey, waiting: Waiting) {
-        let steps = self
-            .action_mut(queue.action)
-            .queues
-            .entry(queue.clone())
-            .or_default();
+        let action = self.action_mut(queue.action);
+        action.count_wait(waiting.since_ms);
+        let steps = action.queues.entry(queue.clone()).or_default();
         let is_new = steps.is_empty();
         steps.insert(key, waiting);
         self.n_queues += usize::from(is_new);
@@ -20,16 +18,20 @@ impl Fleet {
     }
 
     pub(super) fn remove_waiting(&mut self, queue: &QueueKey, place: WaitingKey) {
-        if let Some(steps) = self.action_mut(queue.action).queues.get_mut(queue) {
-            steps.remove(&place);
+        let action = self.action_mut(queue.action);
+        if let Some(steps) = action.queues.get_mut(queue) {
+            if let Some(waiting) = steps.remove(&place) {
+                action.discount_wait(waiting.since_ms);
+            }
             self.drop_queue_if_empty(queue);
         }
     }
 
     /// Takes the first step that waits in a queue.
     pub(super) fn pop_waiting(&mut self, queue: &QueueKey) -> Option<Waiting> {
-        let steps = self.action_mut(queue.action).queues.get_mut(queue)?;
-        let (_, waiting) = steps.pop_first()?;
+        let action = self.action_mut(queue.action);
+        let (_, waiting) = action.queues.get_mut(queue)?.pop_first()?;
+        action.discount_wait(waiting.since_ms);
         self.drop_queue_if_empty(queue);
         Some(waiting)
     }

@@ -3,7 +3,7 @@
 use crate::world::{World, action, plan, token_of, wide};
 use escapement_contract::{Outcome, Reported, Status};
 use escapement_engine::{
-    AckVerdict, ActionSpec, CancelReason, FromWorker, RejectReason, SessionErrorCode, ToWorker,
+    AckVerdict, ActionSpec, ActionView, CancelReason, FromWorker, RejectReason, SessionErrorCode, ToWorker,
 };
 use escapement_model::{AttemptToken, Opaque, codes};
 
@@ -47,6 +47,68 @@ fn the_least_loaded_worker_gets_the_next_step() {
     world.worker(2, 8, &["a"]);
     world.run(1, wide(1, 6));
     assert_eq!((world.assignments(1).len(), world.assignments(2).len()), (3, 3));
+}
+
+#[test]
+fn the_oldest_wait_is_that_of_the_step_that_waits_for_longest() {
+    let mut world = World::new();
+    world.worker(1, 1, &["a"]);
+    world.run(1, plan(1, &["a"]));
+    let first = world.one_assignment(1);
+    let shown = |world: &mut World| {
+        let actions = world.actions();
+        let [a] = actions.as_slice() else {
+            panic!("{actions:?}")
+        };
+        (a.slots, a.free_slots, a.waiting, a.oldest_wait_ms)
+    };
+    world.pass(10);
+    assert_eq!(shown(&mut world), (1, 0, 0, 0), "what runs waits no more");
+    // This one is ended by its own limit, without a worker.
+    world.run(2, plan(2, &["a"]).plan_limit(500));
+    world.pass(100);
+    world.run(3, plan(3, &["a"]));
+    world.run(4, plan(4, &["a"]));
+    world.pass(250);
+    assert_eq!(shown(&mut world), (1, 0, 3, 350));
+    world.pass(300);
+    assert_eq!(world.code(2), codes::PLAN_TIMEOUT);
+    assert_eq!(
+        shown(&mut world),
+        (1, 0, 2, 550),
+        "both began to wait at the same time"
+    );
+    world.complete(1, first.token);
+    assert_eq!(shown(&mut world), (1, 0, 1, 550));
+    let next = world.one_assignment(1);
+    world.complete(1, next.token);
+    let last = world.one_assignment(1);
+    world.complete(1, last.token);
+    assert_eq!(shown(&mut world), (1, 1, 0, 0));
+}
+
+#[test]
+fn the_slots_of_an_action_are_those_of_its_workers_and_its_own_limit_at_each() {
+    let mut world = World::new();
+    let narrow = ActionSpec {
+        max_in_flight: 2,
+        ..action("a")
+    };
+    world.hello(1, 1, 8, vec![narrow, action("b")], Vec::new());
+    world.worker(2, 3, &["a"]);
+    let slots = |world: &mut World| {
+        let actions = world.actions();
+        let of = |action: &ActionView| (action.name.to_string(), action.slots, action.free_slots);
+        actions.iter().map(of).collect::<Vec<_>>()
+    };
+    let all = [("a".to_owned(), 2 + 3, 5), ("b".to_owned(), 8, 8)];
+    assert_eq!(slots(&mut world), all);
+    world.run(1, plan(1, &["b"]));
+    world.one_assignment(1);
+    assert_eq!(
+        slots(&mut world),
+        [("a".to_owned(), 5, 5), ("b".to_owned(), 8, 7)]
+    );
 }
 
 //
