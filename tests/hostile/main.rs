@@ -21,6 +21,7 @@ mod decoding;
 mod floods;
 mod greetings;
 mod handshakes;
+mod late_messages;
 mod overload;
 mod pages;
 mod queue;

@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::newcomers::{Newcomers, Place};
 use crate::peer::Peer;
 use crate::refusal::{Refusal, of_denial};
+use crate::refused_body::throw_away;
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::tally::{Carrier, FollowedCall, Happened, Tally};
@@ -219,13 +220,19 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         // First of all: nothing of the process is for who may not make this call.
         let principal = match self.usage.access.judge(&mut request, &self.usage.abort) {
             Ok(principal) => principal,
-            Err(denial) => return Box::pin(ready(Ok(denied(&denial, followed)))),
+            Err(denial) => {
+                throw_away(request.into_body());
+                return Box::pin(ready(Ok(denied(&denial, followed))));
+            }
         };
         let tenant = self.usage.access.tenant_of(&principal, class);
         let (place, incomplete) = match self.gate.enter(class, tenant) {
             Ok(let_in) => let_in,
-            // Nothing of the request is read, and nothing of it is kept.
-            Err(rejection) => return Box::pin(ready(Ok(refused(rejection.into(), followed)))),
+            // Nothing of the request is kept.
+            Err(rejection) => {
+                throw_away(request.into_body());
+                return Box::pin(ready(Ok(refused(rejection.into(), followed))));
+            }
         };
         followed.iter_mut().for_each(FollowedCall::let_in);
         let end = self.end_of(class, &principal, &mut request);

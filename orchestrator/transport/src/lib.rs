@@ -33,6 +33,7 @@ mod guarded;
 mod limits;
 mod newcomers;
 mod peer;
+mod refused_body;
 mod tally;
 mod wall_clock;
 mod worker_places;

@@ -54,6 +54,10 @@ pub(crate) const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
 pub(crate) const WORKERS_BYTES_MAX: usize = 64 << 20;
 /// The part of these bytes that one connection may have: half of them.
 pub(crate) const REQUESTS_SHARE: usize = 2;
+/// Bytes of a refused request that are read and thrown away: 64 KiB.
+pub(crate) const REFUSED_BYTES_MAX: usize = 64 << 10;
+/// Time that a refused request has to end.
+pub(crate) const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of each request that count for nothing of that, so that small ones come through beside any number of large ones.
 pub(crate) const SMALL_REQUEST_BYTES: usize = 4 << 10;
 /// Calls open at a time: `SubmitPlan`.

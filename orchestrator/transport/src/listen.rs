@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::server::TlsStream;
 use tonic::service::Routes;
 use tracing::{debug, info, warn};
@@ -71,7 +71,7 @@ impl Connections {
 
     /// Waits until all have ended, for twice the time that one has for it at most; returns true if they have.
     pub async fn ended(&self) -> bool {
-        tokio::time::timeout(2 * CONNECTION_CLOSE_TIMEOUT, self.permits.acquire_many(self.max))
+        timeout(2 * CONNECTION_CLOSE_TIMEOUT, self.permits.acquire_many(self.max))
             .await
             .is_ok()
     }
@@ -90,6 +90,7 @@ impl Connections {
                 Ok((stream, address)) => {
                     failing = failing.and_then(Failing::accepted);
                     self.start(stream, address, routes.clone(), closing.clone());
+                    self.room_is_made().await;
                 }
                 Err(error) => {
                     failing = Some(Failing::failed(failing, &error));
@@ -97,6 +98,17 @@ impl Connections {
                 }
             }
         }
+    }
+
+    /// Waits for those that have lost their places to this connection or another one. Otherwise a flood would be accepted faster than
+    /// its connections are closed, and more would be open than there are places.
+    async fn room_is_made(&self) {
+        let are_gone = async {
+            self.silent.are_gone().await;
+            self.beginning.are_gone().await;
+        };
+        // Each is gone the next time that it is looked at; a connection that is held up must not keep others out.
+        let _others_come_in_all_the_same = timeout(ACCEPT_PAUSE, are_gone).await;
     }
 
     fn start(&self, stream: TcpStream, address: SocketAddr, routes: Routes, closing: watch::Receiver<bool>) {

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Places for so many. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Newcomers {
     waiting: Arc<Mutex<Waiting>>,
     n_max: usize,
+    /// Connections that have lost their places and are not gone yet.
+    n_leaving: watch::Sender<usize>,
 }
 
 /// By the order in which they came; dropping the sender tells one to go.
@@ -25,6 +27,7 @@ pub(crate) struct Place {
     waiting: Arc<Mutex<Waiting>>,
     number: u64,
     lost: oneshot::Receiver<()>,
+    n_leaving: watch::Sender<usize>,
 }
 
 impl Newcomers {
@@ -33,6 +36,7 @@ impl Newcomers {
         Self {
             waiting: Arc::default(),
             n_max: n_max.max(1),
+            n_leaving: watch::Sender::new(0),
         }
     }
 
@@ -42,6 +46,7 @@ impl Newcomers {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.places.len() >= self.n_max {
             waiting.places.pop_first();
+            self.n_leaving.send_modify(|n| *n += 1);
         }
         waiting.n_came += 1;
         let number = waiting.n_came;
@@ -50,7 +55,15 @@ impl Newcomers {
             waiting: Arc::clone(&self.waiting),
             number,
             lost,
+            n_leaving: self.n_leaving.clone(),
         }
+    }
+
+    /// Resolves once every connection that has lost its place is gone.
+    pub(crate) async fn are_gone(&self) {
+        let mut n_leaving = self.n_leaving.subscribe();
+        let gone = n_leaving.wait_for(|n| *n == 0).await;
+        gone.expect("the sender is a field of this value");
     }
 }
 
@@ -65,7 +78,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.places.remove(&self.number);
+        if waiting.places.remove(&self.number).is_none() {
+            self.n_leaving.send_modify(|n| *n -= 1);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic_types::StatusExt;
 
 /// Who calls: a column of the page, and in which namespaces; everything here lies in `other`.
@@ -130,9 +130,7 @@ fn reason_of(found: &Result<Bytes, Status>) -> Option<String> {
 async fn every_call_is_let_in_or_refused_as_the_page_says() {
     let cast = Cast::new().await;
     let (world, _file) = world_with(&cast.entries()).await;
-    let endpoint = Endpoint::from_shared(world.orchestrator.url()).unwrap();
-    let connect = async || endpoint.connect().await.unwrap();
-    every_cell(&cast, &world, connect, Vec::new()).await;
+    every_cell(&cast, &world, &world.orchestrator.channel(), Vec::new()).await;
 }
 
 #[tokio::test]
@@ -151,8 +149,8 @@ async fn the_same_over_tls_and_by_certificates() {
             bearer: None,
         });
     }
-    let connect = async || secure.connect(None).await.unwrap();
-    every_cell(&cast, &secure.world, connect, certified).await;
+    let channel = secure.connect(None).await.unwrap();
+    every_cell(&cast, &secure.world, &channel, certified).await;
 }
 
 /// Each role: where everything lies, elsewhere, and in both places.
@@ -243,17 +241,11 @@ impl Cast {
     }
 
     /// Everybody who needs no certificate.
-    async fn callers(&self, connect: impl AsyncFn() -> Channel) -> Vec<Caller> {
-        // HTTP/2 ends a connection on which more than 1,024 requests were refused before all of them was sent.
-        let channels = BTreeMap::from([
-            ("token", connect().await),
-            ("jwt", connect().await),
-            ("nothing", connect().await),
-        ]);
+    fn callers(&self, channel: &Channel) -> Vec<Caller> {
         let caller = |who, kind, bearer| Caller {
             who,
             kind,
-            channel: channels[kind].clone(),
+            channel: channel.clone(),
             bearer,
         };
         let tokens = self.tokens.iter();
@@ -292,8 +284,7 @@ fn every_call(things: &Things, execution_id: &str) -> Vec<Call> {
 }
 
 /// Makes every call as everybody, and holds the answers against the page.
-async fn every_cell(cast: &Cast, world: &World, connect: impl AsyncFn() -> Channel, more: Vec<Caller>) {
-    let channel = &connect().await;
+async fn every_cell(cast: &Cast, world: &World, channel: &Channel, more: Vec<Caller>) {
     let things = things(world, &cast.owner).await;
     let mut worker = cast.open(channel).await;
     let execution_id = execution(world, &cast.owner, &mut worker).await;
@@ -302,7 +293,7 @@ async fn every_cell(cast: &Cast, world: &World, connect: impl AsyncFn() -> Chann
         things: &things,
         execution_id: &execution_id,
     };
-    let callers: Vec<Caller> = cast.callers(&connect).await.into_iter().chain(more).collect();
+    let callers: Vec<Caller> = cast.callers(channel).into_iter().chain(more).collect();
     let table = table();
     let mut n_cells = 0;
     let mut wrong = Vec::new();
@@ -339,7 +330,7 @@ async fn every_cell(cast: &Cast, world: &World, connect: impl AsyncFn() -> Chann
         "{n_wrong} of {n_cells} cells:\n{}",
         wrong.join("\n")
     );
-    by_the_attempt(&secrets, &connect().await, &own, &attempt).await;
+    by_the_attempt(&secrets, channel, &own, &attempt).await;
     let health = Call {
         path: "/grpc.health.v1.Health/Check".to_owned(),
         ..every_call(&things, &execution_id).remove(0)

@@ -36,3 +36,23 @@ fn there_is_always_a_place() {
     let mut second = newcomers.enter();
     assert!(is_lost(&mut first) && !is_lost(&mut second));
 }
+
+#[test]
+fn who_has_lost_a_place_is_waited_for_until_it_is_gone() {
+    let newcomers = Newcomers::new(1);
+    let are_gone = || {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(newcomers.are_gone()).poll(&mut context).is_ready()
+    };
+    let first = newcomers.enter();
+    assert!(are_gone());
+    let second = newcomers.enter();
+    let third = newcomers.enter();
+    assert!(!are_gone());
+    drop(first);
+    assert!(!are_gone());
+    drop(second);
+    assert!(are_gone());
+    drop(third);
+    assert!(are_gone());
+}
