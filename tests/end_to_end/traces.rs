@@ -303,6 +303,55 @@ async fn what_a_kill_interrupts_has_the_span_that_its_worker_was_told() {
     assert_eq!(children(&spans, of_first).len(), 2);
 }
 
+#[tokio::test]
+async fn lines_of_the_log_name_the_trace_and_the_span() {
+    let collector = Collector::default();
+    let endpoint = collector.serve().await;
+    let world = World::start_with(|settings| {
+        let settings = exporting(settings, &endpoint, "0").flag("--log", "escapement_host=debug");
+        settings.flag("--log-format", "json")
+    });
+    let mut world = world.await;
+    let mut worker = world
+        .stock_worker("stock", |settings| {
+            let settings = settings.flag("--log", "escapement_sdk=debug");
+            settings
+                .flag("--log-format", "json")
+                .flag("--otlp-endpoint", &endpoint)
+        })
+        .await;
+    let mut call = Request::new(request(plan([echo(0, json!({}))])));
+    let traceparent = format!("00-{TRACE}-{CALLER}-01").parse().unwrap();
+    call.metadata_mut().insert("traceparent", traceparent);
+    world.orchestrator.plans().execute_plan(call).await.unwrap();
+    worker.process.terminate(LIMIT).await.unwrap();
+    world.orchestrator.process.terminate(LIMIT).await.unwrap();
+    let spans = collector.got().spans;
+    let of = |name: &str| hex(&spans.iter().find(|span| span.name == name).unwrap().span_id);
+    let logs = [
+        (
+            world.orchestrator.process.stderr(),
+            of("execution"),
+            "execution succeeded",
+        ),
+        (worker.process.stderr(), of("handler"), "attempt ended"),
+    ];
+    for (log, span_id, message) in logs {
+        let lines = log
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let lines: Vec<_> = lines.filter(|line| line["execution_id"].is_string()).collect();
+        assert!(lines.iter().any(|line| line["message"] == message), "{log}");
+        for line in lines {
+            assert_eq!(
+                (&line["trace_id"], &line["span_id"]),
+                (&json!(TRACE), &json!(span_id)),
+                "{line}"
+            );
+        }
+    }
+}
+
 /// Executes, sees that drops are told, and ends within the time for the last traces.
 async fn nobody_waits(endpoint: &str, is_told: bool) {
     let mut world = World::start_with(|settings| exporting(settings, endpoint, "1")).await;

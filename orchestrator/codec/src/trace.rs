@@ -150,6 +150,22 @@ impl Trace {
     }
 }
 
+/// What a log names of an execution: the id of its trace, and that of its span if it is exported. `sampling`: as executions are
+/// traced, `None` if none are; then the trace is that which the caller names, if it names one.
+pub fn logged_ids(
+    execution_id: ExecutionId,
+    request: &Request,
+    sampling: Option<Sampling>,
+) -> (Option<String>, Option<String>) {
+    let Some(sampling) = sampling else {
+        let caller = SpanContext::of_caller(request);
+        return (caller.map(|caller| hex::text(&caller.trace_id)), None);
+    };
+    let trace = Trace::of(execution_id, request, sampling);
+    let span_id = trace.is_sampled.then(|| hex::text(&execution_span(execution_id)));
+    (Some(hex::text(&trace.trace_id)), span_id)
+}
+
 /// Replaces what the headers of an attempt say of a trace by what the call said, if that names a span: for a process that makes
 /// no spans of its own.
 pub fn write_callers_headers(request: &Request, headers: &mut BTreeMap<String, String>) {

@@ -359,7 +359,7 @@ catalogue! {
     EVENT_FEED_LAG_SECONDS = "escapement_event_feed_lag_seconds", Gauge, [SINK],
         "Seconds since the settlement of the event that the sink gets next; 0 if there is none.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
-        "Executions that were to be exported as traces and were not.";
+        "Executions and runs that were to be exported as traces and were not.";
     READY = "escapement_ready", Gauge, [],
         "1 if calls should be sent here, as /readyz says; else 0.";
     BUILD_INFO = "escapement_build_info", Gauge, [VERSION],

@@ -21,7 +21,7 @@ pub struct Look {
     pub actions: Vec<ActionView>,
     /// Messages that wait for the engine, by the name of their lane.
     pub lanes: Vec<(&'static str, usize)>,
-    /// Executions that were to be exported as traces and were not, since the start.
+    /// Executions and runs that were to be exported as traces and were not, since the start.
     pub traces_dropped: u64,
     /// Sinks that get events at least once.
     pub sinks: Vec<SinkFigures>,

@@ -54,6 +54,11 @@ impl Traces {
         Arc::new(RunTraces::new(self.sampling, self.export.clone(), reader))
     }
 
+    /// Which are traced.
+    pub fn sampling(&self) -> Sampling {
+        self.sampling
+    }
+
     /// How many traces were not exported, since the start.
     pub fn dropped(&self) -> u64 {
         self.export.dropped()

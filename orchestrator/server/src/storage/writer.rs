@@ -91,7 +91,7 @@ impl<S: Store> Writer<S> {
             // Behind the answer, for which callers wait.
             let outcomes = commit.jobs.iter().zip(&stored);
             for (job, _) in outcomes.filter(|(_, (_, outcome))| matches!(outcome, WriteOutcome::Durable)) {
-                execution_log::written(&job.content);
+                execution_log::written(&job.content, self.traces.as_ref().map(Traces::sampling));
                 if let Some(metrics) = &self.metrics {
                     metrics.written(&job.content);
                 }
