@@ -2,7 +2,7 @@
 //! came with a plan.
 
 use escapement_figures::{Answers, Process, open_metrics};
-use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent};
+use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent, WorkerHandle};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The figures of a worker. Cheap to clone: the clones count together.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ struct Inner {
     families: Families,
     /// Orchestrators that have taken the worker, and whether they drain it.
     connected: Mutex<BTreeSet<(String, bool)>>,
+    /// Once the worker is built.
+    worker: OnceLock<WorkerHandle>,
 }
 
 struct Families {
@@ -31,6 +33,7 @@ struct Families {
     handler: Family<OfAction, Histogram, Buckets>,
     sessions: Gauge,
     disconnects: Counter,
+    unacknowledged: Gauge,
     build: Family<OfAction, Gauge>,
 }
 
@@ -43,6 +46,7 @@ impl Default for Families {
             handler: Family::new_with_constructor(Buckets),
             sessions: Gauge::default(),
             disconnects: Counter::default(),
+            unacknowledged: Gauge::default(),
             build: Family::default(),
         }
     }
@@ -76,6 +80,11 @@ impl Families {
             "disconnects",
             "Sessions that were lost, and tries to have one that failed",
             self.disconnects.clone(),
+        );
+        registry.register(
+            "unacknowledged_outcomes",
+            "Outcomes of handlers that wait for the word of an orchestrator that it has them",
+            self.unacknowledged.clone(),
         );
         registry.register(
             "build_info",
@@ -123,6 +132,7 @@ impl Figures {
             registry,
             families,
             connected: Mutex::default(),
+            worker: OnceLock::new(),
         }))
     }
 
@@ -132,6 +142,11 @@ impl Figures {
     /// The address cannot be had, or the operating system gives no thread.
     pub fn serve(&self, address: SocketAddr) -> std::io::Result<()> {
         escapement_figures::serve(TcpListener::bind(address)?, self.clone())
+    }
+
+    /// The worker that they are of. The first one counts.
+    pub fn watch(&self, worker: WorkerHandle) {
+        let _there_is_one = self.0.worker.set(worker);
     }
 
     /// Counts what becomes of an attempt.
@@ -185,6 +200,13 @@ impl Figures {
 
 impl Answers for Figures {
     async fn figures(&self) -> String {
+        let unacknowledged = self
+            .0
+            .worker
+            .get()
+            .map_or(0, WorkerHandle::unacknowledged_outcomes);
+        let unacknowledged = i64::try_from(unacknowledged).unwrap_or(i64::MAX);
+        self.0.families.unacknowledged.set(unacknowledged);
         open_metrics(&self.0.registry)
     }
 
