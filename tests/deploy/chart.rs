@@ -294,7 +294,10 @@ fn what_belongs_to_others_has_the_fields_that_they_read() {
     };
     assert_eq!(pod["spec"]["containers"][0]["ports"][0]["name"], endpoint["port"]);
     let job = json!([{ "targetLabel": "job", "replacement": "escapement-worker" }]);
-    assert_eq!(endpoint["relabelings"], job, "the job that the dashboard asks for");
+    assert_eq!(
+        endpoint["relabelings"], job,
+        "the job that the dashboard asks for"
+    );
     let rules = std::fs::read_to_string(checkout::root().join("deploy/monitoring/rules.yaml")).unwrap();
     assert_eq!(kind("PrometheusRule")["spec"], documents(&rules).unwrap()[0]);
     let boards = kind("ConfigMap")["data"].as_object().unwrap();
@@ -319,7 +322,8 @@ fn who_scrapes_reaches_the_figures_and_nothing_else_reaches_a_worker() {
     let [Some(closed), Some(open)] = [&values[2], &values[4]].map(rendered) else {
         return;
     };
-    let policy = |rendered: &[Value]| named(rendered, "NetworkPolicy", "try-escapement-worker")["spec"].clone();
+    let policy =
+        |rendered: &[Value]| named(rendered, "NetworkPolicy", "try-escapement-worker")["spec"].clone();
     assert_eq!(policy(&closed)["policyTypes"], json!(["Ingress"]));
     assert!(policy(&closed).get("ingress").is_none(), "nobody but probes");
     let expected = json!([{

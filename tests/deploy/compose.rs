@@ -68,7 +68,9 @@ impl Played {
             assert!(from.is_file(), "{}", from.display());
             here.push((format!("/run/secrets/{name}"), from.display().to_string()));
         }
-        here.extend([":7400", ":7401", ":7402"].map(|port| (format!("0.0.0.0{port}"), "0.0.0.0:0".to_owned())));
+        here.extend(
+            [":7400", ":7401", ":7402"].map(|port| (format!("0.0.0.0{port}"), "0.0.0.0:0".to_owned())),
+        );
         Self {
             file,
             directory,
@@ -249,7 +251,10 @@ async fn what_compose_starts_serves_a_plan_and_a_run() {
     assert_eq!(worker["environment"]["ESCAPEMENT_METRICS_LISTEN"], json!(asked));
     for worker in &workers {
         let (status, figures) = get(&metrics_address(worker).await, "/metrics").await.unwrap();
-        assert!(status == 200 && figures.contains("escapement_worker_sessions 1"), "{figures}");
+        assert!(
+            status == 200 && figures.contains("escapement_worker_sessions 1"),
+            "{figures}"
+        );
     }
     played.down(orchestrator, workers).await;
 }

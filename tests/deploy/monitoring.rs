@@ -21,7 +21,11 @@ pub(crate) async fn shipped(
     let shipped = checkout::root().join("deploy/monitoring");
     let configuration = std::fs::read_to_string(shipped.join("prometheus.yaml")).unwrap();
     let workers = "dns_sd_configs:\n      - { names: [worker], type: A, port: 7402 }\n";
-    assert!(["orchestrator:7401", workers, "15s"].iter().all(|text| configuration.contains(text)));
+    assert!(
+        ["orchestrator:7401", workers, "15s"]
+            .iter()
+            .all(|text| configuration.contains(text))
+    );
     let here = format!("static_configs:\n      - targets: {:?}\n", worker.as_slice());
     let configuration = configuration
         .replace("orchestrator:7401", scraped)

@@ -31,8 +31,8 @@ impl Node {
                 serde_json::from_value(secret["stringData"].clone()).unwrap(),
             );
         }
-        let here =
-            ["0.0.0.0:7400", "0.0.0.0:7401", "0.0.0.0:7402"].map(|address| (address.to_owned(), "0.0.0.0:0".to_owned()));
+        let here = ["0.0.0.0:7400", "0.0.0.0:7401", "0.0.0.0:7402"]
+            .map(|address| (address.to_owned(), "0.0.0.0:0".to_owned()));
         Self {
             objects,
             directory,
