@@ -69,6 +69,7 @@ fn combinations() -> Vec<Value> {
     let mut everything = secure();
     everything["metrics"] = json!({
         "serviceMonitor": { "enabled": true },
+        "podMonitor": { "enabled": true },
         "alerts": { "enabled": true },
         "dashboards": { "enabled": true },
     });
@@ -139,7 +140,7 @@ fn kubernetes_takes_what_every_combination_renders() {
             .iter()
             .any(|other| of.starts_with(other))
     });
-    assert_eq!(others.len(), 5, "{others:?}");
+    assert_eq!(others.len(), 6, "{others:?}");
     let own = Value::Array(own).to_string();
     let program = "import json, kubernetes_validate, sys\n\
                    for one in json.load(sys.stdin):\n\
@@ -283,10 +284,24 @@ fn what_belongs_to_others_has_the_fields_that_they_read() {
         "escapement",
         "the job that rules ask for"
     );
+    let monitor = &kind("PodMonitor")["spec"];
+    let pod = &kind("Deployment")["spec"]["template"];
+    for (label, value) in monitor["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(&pod["metadata"]["labels"][label], value);
+    }
+    let [endpoint] = &monitor["podMetricsEndpoints"].as_array().unwrap()[..] else {
+        panic!("{monitor}")
+    };
+    assert_eq!(pod["spec"]["containers"][0]["ports"][0]["name"], endpoint["port"]);
+    let job = json!([{ "targetLabel": "job", "replacement": "escapement-worker" }]);
+    assert_eq!(
+        endpoint["relabelings"], job,
+        "the job that the dashboard asks for"
+    );
     let rules = std::fs::read_to_string(checkout::root().join("deploy/monitoring/rules.yaml")).unwrap();
     assert_eq!(kind("PrometheusRule")["spec"], documents(&rules).unwrap()[0]);
     let boards = kind("ConfigMap")["data"].as_object().unwrap();
-    assert_eq!(boards.len(), 6);
+    assert_eq!(boards.len(), 7);
     for board in boards.values() {
         assert!(serde_json::from_str::<Value>(board.as_str().unwrap()).is_ok());
     }
@@ -299,6 +314,23 @@ fn named<'a>(rendered: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let first = found.next().unwrap_or_else(|| panic!("{kind} {name}"));
     assert!(found.next().is_none(), "{kind} {name} is there twice");
     first
+}
+
+#[test]
+fn who_scrapes_reaches_the_figures_and_nothing_else_reaches_a_worker() {
+    let values = combinations();
+    let [Some(closed), Some(open)] = [&values[2], &values[4]].map(rendered) else {
+        return;
+    };
+    let policy =
+        |rendered: &[Value]| named(rendered, "NetworkPolicy", "try-escapement-worker")["spec"].clone();
+    assert_eq!(policy(&closed)["policyTypes"], json!(["Ingress"]));
+    assert!(policy(&closed).get("ingress").is_none(), "nobody but probes");
+    let expected = json!([{
+        "from": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
+        "ports": [{ "protocol": "TCP", "port": "metrics" }],
+    }]);
+    assert_eq!(policy(&open)["ingress"], expected);
 }
 
 #[test]

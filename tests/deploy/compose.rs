@@ -2,7 +2,7 @@
 //! written there and in the Dockerfile. Only paths and ports become those of the test.
 
 use crate::containers::{documents, health_check, image_variables, texts, translated};
-use crate::stage::{LIMIT, metrics_address, serves_a_plan_and_a_run};
+use crate::stage::{LIMIT, get, metrics_address, serves_a_plan_and_a_run};
 use escapement_tests::{
     Binaries, ChildProcess, Orchestrator, PrivateDirectory, checkout, skip, tool, wait_for,
 };
@@ -68,7 +68,9 @@ impl Played {
             assert!(from.is_file(), "{}", from.display());
             here.push((format!("/run/secrets/{name}"), from.display().to_string()));
         }
-        here.extend([":7400", ":7401"].map(|port| (format!("0.0.0.0{port}"), "0.0.0.0:0".to_owned())));
+        here.extend(
+            [":7400", ":7401", ":7402"].map(|port| (format!("0.0.0.0{port}"), "0.0.0.0:0".to_owned())),
+        );
         Self {
             file,
             directory,
@@ -241,6 +243,19 @@ async fn what_compose_starts_serves_a_plan_and_a_run() {
     let (orchestrator, workers) = played.up().await;
     serves_a_plan_and_a_run(orchestrator.channel()).await;
     assert!(played.directory.join("store/executions.db").is_file());
+    let prometheus = read("monitoring/prometheus.yaml").unwrap();
+    let of_workers = &prometheus["scrape_configs"][1]["dns_sd_configs"][0];
+    let asked = format!("0.0.0.0:{}", of_workers["port"]);
+    assert_eq!(of_workers["names"], json!(["worker"]));
+    let worker = &played.file["services"]["worker"];
+    assert_eq!(worker["environment"]["ESCAPEMENT_METRICS_LISTEN"], json!(asked));
+    for worker in &workers {
+        let (status, figures) = get(&metrics_address(worker).await, "/metrics").await.unwrap();
+        assert!(
+            status == 200 && figures.contains("escapement_worker_sessions 1"),
+            "{figures}"
+        );
+    }
     played.down(orchestrator, workers).await;
 }
 

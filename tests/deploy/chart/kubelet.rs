@@ -31,8 +31,8 @@ impl Node {
                 serde_json::from_value(secret["stringData"].clone()).unwrap(),
             );
         }
-        let here =
-            ["0.0.0.0:7400", "0.0.0.0:7401"].map(|address| (address.to_owned(), "0.0.0.0:0".to_owned()));
+        let here = ["0.0.0.0:7400", "0.0.0.0:7401", "0.0.0.0:7402"]
+            .map(|address| (address.to_owned(), "0.0.0.0:0".to_owned()));
         Self {
             objects,
             directory,
@@ -168,6 +168,9 @@ impl Node {
     pub(crate) async fn worker(&self, name: &str) -> ChildProcess {
         let mut process = self.start("Deployment", name, &Binaries::build().unwrap().worker);
         process.announcement("connected", LIMIT).await.unwrap();
+        let metrics = metrics_address(&process).await;
+        let (status, _) = get(&metrics, "/metrics").await.unwrap();
+        assert_eq!(status, 200, "{name}");
         process
     }
 

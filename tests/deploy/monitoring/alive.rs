@@ -111,10 +111,17 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
         .unwrap();
     let orchestrator = settings.start().await.unwrap();
     let scraped = metrics_address(&orchestrator.process).await;
-    let prometheus = shipped(&program, directory.path(), &scraped).await;
-    has_data(&prometheus, r#"up{job="escapement"} == 1"#).await;
     let quick = WorkerSettings::new(&orchestrator.url(), "quick", directory.path(), directory.path());
-    let _quick = quick.flag("--actions", "echo,fail").connect().await.unwrap();
+    let quick = quick
+        .flag("--actions", "echo,fail")
+        .flag("--metrics-listen", "127.0.0.1:0")
+        .flag("--log-format", "json");
+    let quick = quick.connect().await.unwrap();
+    let of_worker = metrics_address(&quick.process).await;
+    let prometheus = shipped(&program, directory.path(), &scraped, Some(&of_worker)).await;
+    for job in ["escapement", "escapement-worker"] {
+        has_data(&prometheus, &format!("up{{job=\"{job}\"}} == 1")).await;
+    }
     let _slow = let_something_wait(&orchestrator, directory.path()).await;
     asks(&orchestrator).await.unwrap();
     let ends = Arc::new(AtomicBool::new(false));

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 /// A dashboard as Grafana imports it: two panels side by side.
 fn dashboard(dashboard: &Dashboard) -> Value {
     let source = json!({ "type": "prometheus", "uid": "${source}" });
+    let job = format!("job=\"{}\"", dashboard.job());
+    let of_panel = format!("{job},instance=~\"$instance\"");
     let panels = dashboard.panels.iter().enumerate().map(|(index, panel)| {
-        let expression = with_matchers(&panel.expression, PANEL_MATCHERS);
+        let expression = with_matchers(&panel.expression, &of_panel);
         json!({
             "id": index + 1,
             "type": "timeseries",
@@ -28,8 +30,12 @@ fn dashboard(dashboard: &Dashboard) -> Value {
     let panels: Vec<Value> = panels.collect();
     let mut variables =
         vec![json!({ "name": "source", "label": "Source", "type": "datasource", "query": "prometheus" })];
-    for (name, of) in VARIABLES {
-        let query = format!("label_values({}, {name})", with_matchers(of, JOB));
+    let of_job: &[_] = match dashboard.job() {
+        "escapement" => &VARIABLES,
+        _ => &VARIABLES_OF_WORKERS,
+    };
+    for (name, of) in of_job {
+        let query = format!("label_values({}, {name})", with_matchers(of, &job));
         variables.push(json!({
             "name": name,
             "label": name,
@@ -95,10 +101,13 @@ fn dashboards_and_rules_are_made_of_what_is_watched() {
 }
 
 const JOB: &str = r#"job="escapement""#;
-const PANEL_MATCHERS: &str = r#"job="escapement",instance=~"$instance""#;
 /// Each with a figure that has the label.
 const VARIABLES: [(&str, &str); 3] = [
     ("instance", "escapement_build_info{}"),
     ("namespace", "escapement_executions_accepted_total{}"),
     ("action", "escapement_action_demand{}"),
+];
+const VARIABLES_OF_WORKERS: [(&str, &str); 2] = [
+    ("instance", "escapement_worker_build_info{}"),
+    ("action", "escapement_worker_attempts_in_flight{}"),
 ];

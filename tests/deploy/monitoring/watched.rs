@@ -16,6 +16,16 @@ pub(crate) struct Dashboard {
     pub(crate) panels: Vec<Panel>,
 }
 
+impl Dashboard {
+    /// The job that Prometheus scrapes for it.
+    pub(crate) fn job(&self) -> &'static str {
+        match self.name.as_str() {
+            "Workers" => "escapement-worker",
+            _ => "escapement",
+        }
+    }
+}
+
 /// One panel, with the expression as it is written.
 pub(crate) struct Panel {
     pub(crate) title: String,

@@ -21,7 +21,7 @@ use tonic::transport::Endpoint;
 async fn watched(machine: &mut Machine) -> Option<Prometheus> {
     let program = tool("prometheus", "`cargo verify` installs it")?;
     tool("promtool", "`cargo verify` installs it")?;
-    let prometheus = shipped(&program, machine.directory.path(), machine.figures()).await;
+    let prometheus = shipped(&program, machine.directory.path(), machine.figures(), None).await;
     // What rises later is seen to rise.
     let scrapes = async || (prometheus.values("escapement_ready").await? == ["1"]).then_some(());
     wait_for("a first scrape", LIMIT, scrapes).await.unwrap();

@@ -1,10 +1,11 @@
 //! What a worker tells of itself.
 
 use super::{checked_by_promtool, scrape};
-use crate::plans::{StepWords, echo, fail, plan, request, step};
+use crate::plans::{RequestWords, StepWords, echo, fail, plan, request, step};
 use crate::world::{LIMIT, World};
 use escapement_tests::http::get;
 use escapement_tests::{Binaries, checkout, wait_for};
+use rustix::process::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -44,6 +45,29 @@ async fn until(address: &str, expected: &[(&str, f64)]) -> BTreeMap<String, f64>
         panic!("not {expected:?}: {:#?}", scrape(address).await);
     };
     samples
+}
+
+#[tokio::test]
+async fn outcomes_that_nobody_acknowledges_are_counted_until_somebody_does() {
+    let mut world = World::start().await;
+    let settings = world.stock_worker("keeps", |settings| {
+        settings
+            .flag("--metrics-listen", "127.0.0.1:0")
+            .flag("--actions", "delay")
+    });
+    let _worker = settings.await;
+    let address = address(&world, "keeps").await;
+    let steps = (0..3).map(|number| step(number, "delay").payload(json!({ "ms": 5_000 })));
+    world.submit(&request(plan(steps)).concurrent(3)).await;
+    let in_flight = r#"escapement_worker_attempts_in_flight{action="delay"}"#;
+    let kept = "escapement_worker_unacknowledged_outcomes";
+    until(&address, &[(in_flight, 3.0), (kept, 0.0)]).await;
+    // It takes nothing any more, and its sockets stay.
+    world.orchestrator.process.signal(Signal::STOP).unwrap();
+    let ended = r#"escapement_worker_attempts_total{action="delay",outcome="success"}"#;
+    until(&address, &[(in_flight, 0.0), (ended, 3.0), (kept, 3.0)]).await;
+    world.orchestrator.process.signal(Signal::CONT).unwrap();
+    until(&address, &[(kept, 0.0)]).await;
 }
 
 #[tokio::test]

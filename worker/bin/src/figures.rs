@@ -3,7 +3,7 @@
 
 use escapement_figures::{Answers, Process, open_metrics};
 use escapement_sdk::traces::Export;
-use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent};
+use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent, WorkerHandle};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The figures of a worker. Cheap to clone: the clones count together.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ struct Inner {
     export: Option<Export>,
     /// Orchestrators that have taken the worker, and whether they drain it.
     connected: Mutex<BTreeSet<(String, bool)>>,
+    /// Once the worker is built.
+    worker: OnceLock<WorkerHandle>,
 }
 
 struct Families {
@@ -35,6 +37,7 @@ struct Families {
     sessions: Gauge,
     disconnects: Counter,
     dropped: Family<OfSignal, Counter>,
+    unacknowledged: Gauge,
     build: Family<OfAction, Gauge>,
 }
 
@@ -48,6 +51,7 @@ impl Default for Families {
             sessions: Gauge::default(),
             disconnects: Counter::default(),
             dropped: Family::default(),
+            unacknowledged: Gauge::default(),
             build: Family::default(),
         }
     }
@@ -86,6 +90,11 @@ impl Families {
             "telemetry_dropped",
             "Handlers whose spans were to be exported and were not",
             self.dropped.clone(),
+        );
+        registry.register(
+            "unacknowledged_outcomes",
+            "Outcomes of handlers that wait for the word of an orchestrator that it has them",
+            self.unacknowledged.clone(),
         );
         registry.register(
             "build_info",
@@ -140,6 +149,7 @@ impl Figures {
             families,
             export,
             connected: Mutex::default(),
+            worker: OnceLock::new(),
         }))
     }
 
@@ -149,6 +159,11 @@ impl Figures {
     /// The address cannot be had, or the operating system gives no thread.
     pub fn serve(&self, address: SocketAddr) -> std::io::Result<()> {
         escapement_figures::serve(TcpListener::bind(address)?, self.clone())
+    }
+
+    /// The worker that they are of. The first one counts.
+    pub fn watch(&self, worker: WorkerHandle) {
+        let _there_is_one = self.0.worker.set(worker);
     }
 
     /// Counts what becomes of an attempt.
@@ -205,6 +220,13 @@ impl Answers for Figures {
         let dropped = self.0.families.dropped.get_or_create_owned(&TRACES);
         let n = self.0.export.as_ref().map_or(0, Export::dropped);
         dropped.inc_by(n.saturating_sub(dropped.get()));
+        let unacknowledged = self
+            .0
+            .worker
+            .get()
+            .map_or(0, WorkerHandle::unacknowledged_outcomes);
+        let unacknowledged = i64::try_from(unacknowledged).unwrap_or(i64::MAX);
+        self.0.families.unacknowledged.set(unacknowledged);
         open_metrics(&self.0.registry)
     }
 

@@ -79,7 +79,7 @@ fn run() -> ExitCode {
         Ok(figures) => figures,
         Err(fault) => return usage(&options.given.naming_variable(&fault)),
     };
-    let worker = builder(&options, &config, figures);
+    let worker = builder(&options, &config, figures.clone()).build();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         orchestrator = options.orchestrator,
@@ -87,7 +87,10 @@ fn run() -> ExitCode {
         settings = %options.given,
         "starting"
     );
-    let ended = runtime.block_on(worker.run());
+    let ended = worker.and_then(|worker| {
+        figures.iter().for_each(|figures| figures.watch(worker.handle()));
+        runtime.block_on(worker.run())
+    });
     // A file operation that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     flush.map(Flush::wait);

@@ -1,10 +1,11 @@
-//! What a program may change about its worker while it runs. Sends nothing.
+//! What a program may change about its worker while it runs, and see of it. Sends nothing.
 
 use crate::error::WorkerError;
 use crate::session::worker_state::WorkerState;
 use escapement_model::limits::SESSION_IN_FLIGHT_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 /// Changes how much work a running worker takes, and which. Cheap to clone; from
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
     overrides: Arc<watch::Sender<CapacityOverrides>>,
+    unacknowledged: Arc<AtomicUsize>,
 }
 
 /// The present wishes, which replace all earlier ones.
@@ -57,6 +59,7 @@ impl WorkerHandle {
         };
         Self {
             overrides: Arc::new(watch::Sender::new(overrides)),
+            unacknowledged: Arc::default(),
         }
     }
 
@@ -86,6 +89,16 @@ impl WorkerHandle {
     /// [`WorkerError::InvalidConfiguration`] for an action without a handler; then nothing is changed.
     pub fn set_actions_enabled(&self, names: &[&str], enabled: bool) -> Result<(), WorkerError> {
         self.change(names, |own| own.enabled = enabled)
+    }
+
+    /// How many outcomes of handlers the worker keeps because their orchestrators have not acknowledged them: mostly none, and more while
+    /// an orchestrator cannot be reached or takes no writes.
+    pub fn unacknowledged_outcomes(&self) -> usize {
+        self.unacknowledged.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn show_unacknowledged(&self, count: usize) {
+        self.unacknowledged.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<CapacityOverrides> {

@@ -219,6 +219,14 @@ impl Machine {
             .sum()
     }
 
+    /// Outcomes that no orchestrator has acknowledged yet.
+    pub fn unacknowledged_outcomes(&self) -> usize {
+        self.members
+            .values()
+            .map(|member| member.session.unacknowledged())
+            .sum()
+    }
+
     /// Messages of kinds that this revision does not know.
     pub fn ignored_messages(&self) -> u64 {
         self.members

@@ -151,6 +151,11 @@ impl Session {
         self.attempts.tokens()
     }
 
+    /// Outcomes that wait for their acknowledgements.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.attempts.n_finished()
+    }
+
     /// Goes on after all, on another stream.
     pub(crate) fn revive(&mut self, reason: String) {
         self.finished = None;

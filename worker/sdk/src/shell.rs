@@ -144,6 +144,8 @@ impl Shell {
         loop {
             self.machine.handle_timeout(self.now_ms());
             self.carry_out();
+            self.handle
+                .show_unacknowledged(self.machine.unacknowledged_outcomes());
             if let Some(end) = self.machine.poll_finished() {
                 self.tasks.end().await;
                 debug!(ignored_messages = self.machine.ignored_messages(), "worker ended");

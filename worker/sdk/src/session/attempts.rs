@@ -17,6 +17,8 @@ pub(super) struct Attempts {
     attempts: BTreeMap<AttemptToken, Attempt>,
     /// When an attempt needs attention: its limit while it runs, its abortion while it stops.
     wakes: BTreeSet<(u64, AttemptToken)>,
+    /// Those whose outcomes wait for their acknowledgements.
+    n_finished: usize,
     hash: [u8; 16],
 }
 
@@ -147,6 +149,7 @@ impl Attempts {
             Entry::Occupied(entry) if entry.get().state == State::Finished => {
                 // A finished attempt has no wake.
                 entry.remove();
+                self.n_finished -= 1;
                 self.toggle_hash(token);
                 true
             }
@@ -193,6 +196,11 @@ impl Attempts {
 
     pub(super) fn len(&self) -> usize {
         self.attempts.len()
+    }
+
+    /// How many outcomes wait for their acknowledgements.
+    pub(super) fn n_finished(&self) -> usize {
+        self.n_finished
     }
 
     /// XOR of all tokens.
@@ -303,6 +311,7 @@ impl Attempts {
         let attempt = self.attempts.get_mut(&token).expect("a finished attempt is here");
         attempt.state = State::Finished;
         attempt.outcome = Some(outcome);
+        self.n_finished += 1;
         if let Some(at_ms) = attempt.wake_at_ms.take() {
             self.wakes.remove(&(at_ms, token));
         }
