@@ -200,6 +200,12 @@ bugs! {
     RunChildFree = "run-child-free",
     /// Two runs of one saved plan live at a time.
     RunPlanTwice = "run-plan-twice",
+    /// A firing is not written down with its run.
+    RunFiringForgotten = "run-firing-forgotten",
+    /// A trigger does not see that a run of it lives.
+    RunOverlapUnseen = "run-overlap-unseen",
+    /// What a schedule has missed is forgotten.
+    RunMissForgotten = "run-miss-forgotten",
     // The shell.
     /// A full disk is taken for a write that went through.
     FullIsDurable = "full-is-durable",

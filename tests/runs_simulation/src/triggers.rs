@@ -74,6 +74,11 @@ impl World {
         if self.process.is_none() {
             return;
         }
+        let unsaved = (0..self.triggers.len()).filter(|at| !self.triggers[*at].is_saved);
+        let unsaved: Vec<usize> = unsaved.collect();
+        if !unsaved.is_empty() {
+            return unsaved.into_iter().for_each(|at| self.saves_trigger(at));
+        }
         let now_ms = self.now_ms;
         let looks_at_schedules = now_ms <= self.triggers_until_ms || self.triggers_looked_in != self.boots;
         if looks_at_schedules {
@@ -83,10 +88,6 @@ impl World {
         }
         for at in 0..self.triggers.len() {
             let id = self.triggers[at].id.clone();
-            if !self.triggers[at].is_saved {
-                self.saves_trigger(at);
-                continue;
-            }
             let made = self.what_is_made();
             let process = self.process.as_mut().expect("it runs");
             let now = process.unix_ms(now_ms);

@@ -1,6 +1,7 @@
 //! Fires a trigger: its run, the firing and what the trigger remembers are one commit. Finds no cause.
 
 use escapement_model::opaque::StructBuilder;
+use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, RunId};
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
@@ -321,9 +322,10 @@ fn edge(kept: &mut Kept, found: &Found, now: i64) -> Edge {
 }
 
 fn lives(host: &RunsHost, run_id: &str) -> bool {
-    run_id
+    let lives = run_id
         .parse::<RunId>()
-        .is_ok_and(|run_id| host.runs().contains(run_id))
+        .is_ok_and(|run_id| host.runs().contains(run_id));
+    lives && !planted::is_on(Bug::RunOverlapUnseen)
 }
 
 fn write(
@@ -344,11 +346,10 @@ fn write(
         },
         depth: found.depth,
     };
-    host.define(
-        DefinitionKind::Firing,
-        &firing.firing_id,
-        put(definition.namespace.clone(), &firing.trigger_id, 0, now, &record),
-    );
+    if !planted::is_on(Bug::RunFiringForgotten) {
+        let change = put(definition.namespace.clone(), &firing.trigger_id, 0, now, &record);
+        host.define(DefinitionKind::Firing, &firing.firing_id, change);
+    }
     keep(host, definition, kept, definition.updated_at);
 }
 

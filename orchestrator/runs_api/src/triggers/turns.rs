@@ -1,6 +1,7 @@
 //! What triggers do in turns of the thread of runs, without the calls around them: a simulation drives these alone.
 //! Reads no clock, and decides nothing about a run.
 
+use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, RunId};
 use escapement_runs_host::{Create, Links, RunsHost};
 use escapement_runs_shell::CallError;
@@ -166,7 +167,9 @@ pub(super) fn miss(
         ..KeptFiring::default()
     };
     let change = put(definition.namespace.clone(), trigger_id, 0, now, &record);
-    host.define(DefinitionKind::Firing, &name, change);
+    if !planted::is_on(Bug::RunMissForgotten) {
+        host.define(DefinitionKind::Firing, &name, change);
+    }
     kept.handled_ms = kept.handled_ms.max(handled_ms);
     keep(host, &definition, &kept, definition.updated_at);
     Ok(true)
