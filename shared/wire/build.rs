@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
-    println!("cargo:rerun-if-changed={}", root.display());
+    // The pages beside the protos say nothing to the compiler.
+    for protos in ["escapement", "externalscaler"] {
+        println!("cargo:rerun-if-changed={}", root.join(protos).display());
+    }
     let files = [
         "escapement/v1/access.proto",
         "escapement/v1/plan_execution_service.proto",
