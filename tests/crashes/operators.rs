@@ -6,13 +6,17 @@ use escapement_tests::fault_layer::{Action, Call};
 use escapement_tests::{Binaries, ScriptedWorker, wait_for};
 use escapement_wire::v1::access_service_client::AccessServiceClient;
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
-use escapement_wire::v1::{DrainWorkerRequest, ListOperatorActionsRequest, OperatorAction, ReloadRequest};
+use escapement_wire::v1::{
+    DrainWorkerRequest, ForgetActionRequest, ListActionsRequest, ListOperatorActionsRequest, OperatorAction,
+    ReloadRequest,
+};
 use escapement_wire::worker::v1::session_response::Message as FromOrchestrator;
 use serde_json::Value;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::caller::No;
+use crate::caller::{No, id_of, request};
+use crate::hand::{Hand, WORK};
 use crate::world::{LIMIT, Life, World};
 
 fn channel(life: &Life) -> Channel {
@@ -196,6 +200,64 @@ async fn on_a_full_disk_operators_are_refused_and_a_narrower_policy_holds_all_th
         (actions[0].kind.as_str(), actions[1].kind.as_str()),
         ("process", "anonymous")
     );
+}
+
+/// How many workers offer an action; `None` if nothing is known of it.
+async fn n_offering(life: &Life, name: &str) -> Option<i32> {
+    let mut fleet = FleetServiceClient::new(channel(life));
+    let listed = fleet.list_actions(ListActionsRequest {}).await.unwrap();
+    let mut actions = listed.into_inner().actions.into_iter();
+    actions
+        .find(|action| action.name == name)
+        .map(|action| action.workers)
+}
+
+//
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_stays_forgotten_once_an_operator_was_told_so() {
+    let mut world = World::new();
+    world.layer.phase("remembered").unwrap();
+    let life = world.start().await.unwrap();
+    let mut hand = Hand::open(&life.url, 1).await.unwrap();
+    let ran = request(0);
+    life.caller.submit(&ran).await.unwrap();
+    let assignment = hand.started().await.unwrap();
+    hand.complete(&assignment).await.unwrap();
+    life.caller.settled(&id_of(&ran)).await.unwrap();
+    drop(hand);
+    wait_for("the worker to be gone", LIMIT, async || {
+        (n_offering(&life, WORK).await == Some(0)).then_some(())
+    })
+    .await
+    .unwrap();
+    world.kill();
+    let life = world.start().await.unwrap();
+    assert_eq!(n_offering(&life, WORK).await, Some(0), "a restart remembers it");
+
+    // A memory of another action that cannot be written: others are not tried again for a minute.
+    let spare = ScriptedWorker::hello_for(ScriptedWorker::specs(&["spare"]), 1);
+    let _worker = ScriptedWorker::try_open(&life.url, spare).await.unwrap();
+    world.layer.set_full(true).unwrap();
+    for _ in 0..2 {
+        let mut asked = request(0);
+        for step in &mut asked.plan.as_mut().unwrap().steps {
+            step.action = "spare".to_owned();
+        }
+        let refused = life.caller.submit(&asked).await.unwrap_err();
+        assert_eq!(
+            refused,
+            No::Refused(Code::ResourceExhausted, "STORE_FULL".to_owned())
+        );
+    }
+    world.layer.set_full(false).unwrap();
+    let request = ForgetActionRequest {
+        name: WORK.to_owned(),
+    };
+    let mut fleet = FleetServiceClient::new(channel(&life));
+    assert!(fleet.forget_action(request).await.unwrap().into_inner().known);
+    world.kill();
+    let life = world.start_undisturbed().await;
+    assert_eq!(n_offering(&life, WORK).await, None, "it is forgotten for good");
 }
 
 const FULL_LIMIT: Duration = Duration::from_secs(60);
