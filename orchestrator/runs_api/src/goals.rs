@@ -4,8 +4,6 @@ mod progress;
 mod record;
 mod service;
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use escapement_model::limits::NAME_CHARS_MAX;
 use escapement_model::{Namespace, PlanId};
@@ -113,11 +111,7 @@ impl Goals {
             let Some(found) = found.filter(is_theirs) else {
                 return Ok(None);
             };
-            let progress = progress(
-                reader,
-                Some(std::slice::from_ref(&found.namespace)),
-                &BTreeSet::from([id.as_str()]),
-            )?;
+            let progress = progress(reader, [&found])?;
             Ok(Some(view(&found, &read(&found)?, &progress)))
         });
         read.await?.ok_or_else(|| not_found(&goal_id))
@@ -166,8 +160,7 @@ impl Goals {
                 is_state && (parent_id.is_empty() || kept.parent_id == parent_id)
             });
             let wanted: Vec<_> = wanted.collect();
-            let ids = wanted.iter().map(|(found, _)| found.name.as_str()).collect();
-            let progress = progress(reader, namespaces, &ids)?;
+            let progress = progress(reader, wanted.iter().map(|(found, _)| *found))?;
             let goals: Vec<v1::Goal> = wanted
                 .iter()
                 .map(|(found, kept)| view(found, kept, &progress))
@@ -271,9 +264,9 @@ impl Goals {
         let below = self.children(goal_id.clone()).await?;
         let id = goal_id.clone();
         let change = move |host: &mut RunsHost, now| {
-            match host.definition(DefinitionKind::Goal, &id) {
-                // What is damaged can be deleted, and nothing else can be done with it.
-                Err(StoreFault::CorruptDefinition { .. }) => {}
+            let namespaces = match host.definition(DefinitionKind::Goal, &id) {
+                // What is damaged can be deleted, and nothing else can be done with it. Plans of every namespace may name it.
+                Err(StoreFault::CorruptDefinition { .. }) => None,
                 found => {
                     let found = found.map_err(of_store)?;
                     let Some(found) = found.filter(|found| is_of(found, &request.user_id)) else {
@@ -282,8 +275,9 @@ impl Goals {
                     if version.is_some_and(|version| version != found.version) {
                         return Err(CallError::EtagMismatch);
                     }
+                    Some(vec![found.namespace])
                 }
-            }
+            };
             for child in &below {
                 let Some(found) = host.definition(DefinitionKind::Goal, child).map_err(of_store)? else {
                     continue;
@@ -297,9 +291,9 @@ impl Goals {
                 );
             }
             host.define(DefinitionKind::Goal, &id, DefinitionChange::Delete);
-            Ok(Ok(()))
+            Ok(Ok(namespaces))
         };
-        self.runs.change(0, change).await??;
+        let namespaces = self.runs.change(0, change).await??;
         let clear = move |saved: &mut SavedPlan| {
             let is_it = saved.goal_id == goal_id;
             if is_it {
@@ -307,16 +301,24 @@ impl Goals {
             }
             is_it
         };
-        clear_links(&self.runs, clear).await
+        clear_links(&self.runs, namespaces, clear).await
     }
 
-    /// The goals right below one.
+    /// The goals right below one, which are of its namespace; of any if it is damaged.
     async fn children(&self, goal_id: String) -> Result<Vec<String>, Rejection> {
         let read = self.runs.readers().read(move |reader| {
+            let namespaces = match reader.definition(DefinitionKind::Goal, &goal_id) {
+                Err(StoreFault::CorruptDefinition { .. }) => None,
+                found => match found? {
+                    None => return Ok(Vec::new()),
+                    Some(goal) => Some([goal.namespace]),
+                },
+            };
+            let namespaces = namespaces.as_ref().map(<[Namespace; 1]>::as_slice);
             let mut below = Vec::new();
             let mut before: Option<DefinitionKey> = None;
             loop {
-                let page = reader.definitions(DefinitionKind::Goal, None, None, before, PAGE)?;
+                let page = reader.definitions(DefinitionKind::Goal, None, namespaces, before, PAGE)?;
                 let is_below = |found: &&Definition| read(found).is_ok_and(|kept| kept.parent_id == goal_id);
                 let found = page.definitions.iter().filter(is_below);
                 below.extend(found.map(|found| found.name.clone()));

@@ -6,7 +6,7 @@ use escapement_model::Namespace;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
 use escapement_store::runs::limits::ROWS_LOOKED_AT_MAX;
-use escapement_store::runs::{DefinitionKey, DefinitionKind, RunReader};
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
 
 use crate::plan_service::view::status;
 
@@ -19,20 +19,53 @@ pub(super) struct Plans {
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
-/// How far the saved plans of these goals are. Reads the saved plans of these namespaces, or of all, that a list shows first, and
-/// the runs of those that serve them.
-pub(super) fn progress(
+/// How far the saved plans of these goals are. Reads [`ROWS_LOOKED_AT_MAX`] saved plans of each of their namespaces, those of the
+/// highest priority first and then the newest, and the runs of those that serve the goals.
+pub(super) fn progress<'a>(
     reader: &dyn RunReader,
-    namespaces: Option<&[Namespace]>,
-    goals: &BTreeSet<&str>,
+    goals: impl IntoIterator<Item = &'a Definition>,
 ) -> Result<Progress, StoreFault> {
-    let mut progress = Progress::new();
-    if goals.is_empty() {
-        return Ok(progress);
+    progress_of(reader, goals, ROWS_LOOKED_AT_MAX)
+}
+
+fn progress_of<'a>(
+    reader: &dyn RunReader,
+    goals: impl IntoIterator<Item = &'a Definition>,
+    n_plans_max: usize,
+) -> Result<Progress, StoreFault> {
+    let mut by_namespace: BTreeMap<&Namespace, BTreeSet<&str>> = BTreeMap::new();
+    for goal in goals {
+        by_namespace
+            .entry(&goal.namespace)
+            .or_default()
+            .insert(&goal.name);
     }
-    let (mut before, mut n_looked_at): (Option<DefinitionKey>, usize) = (None, 0);
-    loop {
-        let page = reader.definitions(DefinitionKind::SavedPlan, None, namespaces, before, PAGE)?;
+    let mut progress = Progress::new();
+    for (namespace, goals) in by_namespace {
+        progress_in(reader, namespace, &goals, n_plans_max, &mut progress)?;
+    }
+    Ok(progress)
+}
+
+fn progress_in(
+    reader: &dyn RunReader,
+    namespace: &Namespace,
+    goals: &BTreeSet<&str>,
+    n_plans_max: usize,
+    progress: &mut Progress,
+) -> Result<(), StoreFault> {
+    let namespaces = Some(std::slice::from_ref(namespace));
+    let mut before: Option<DefinitionKey> = None;
+    let mut n_left = n_plans_max;
+    while n_left > 0 {
+        let page = reader.definitions(
+            DefinitionKind::SavedPlan,
+            None,
+            namespaces,
+            before,
+            PAGE.min(n_left),
+        )?;
+        n_left -= page.definitions.len();
         for plan in &page.definitions {
             let Ok(saved) = decoded(plan) else { continue };
             if !goals.contains(saved.goal_id.as_str()) {
@@ -46,13 +79,69 @@ pub(super) fn progress(
             plans.all += 1;
             plans.completed += u32::from(status(newest.as_ref()) == "completed");
         }
-        n_looked_at += page.definitions.len();
         before = page.next();
-        if before.is_none() || n_looked_at >= ROWS_LOOKED_AT_MAX {
-            return Ok(progress);
+        if before.is_none() {
+            break;
         }
     }
+    Ok(())
 }
 
 /// Definitions that are read at a time.
 pub(super) const PAGE: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::{PAGE, progress_of};
+    use escapement_model::Namespace;
+    use escapement_runs_shell::saved::SavedPlan;
+    use escapement_store::runs::{
+        DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, MemoryRuns,
+        RunBatch, RunStore,
+    };
+    use prost::Message;
+
+    /// More than a page.
+    const PLANS_MAX: usize = PAGE + 20;
+
+    fn write(kind: DefinitionKind, name: &str, record: Vec<u8>) -> DefinitionWrite {
+        DefinitionWrite {
+            kind,
+            name: name.to_owned(),
+            expected: ExpectedVersion::Any,
+            change: DefinitionChange::Put(DefinitionPut {
+                namespace: Namespace::default(),
+                owner: Some("ada".to_owned()),
+                priority: 5,
+                at: 1,
+                record: record.into(),
+                contents: Vec::new(),
+                pinned: Vec::new(),
+            }),
+        }
+    }
+
+    #[test]
+    fn the_progress_of_a_goal_reads_no_more_plans_than_it_may() {
+        let mut store = MemoryRuns::new();
+        let saved = SavedPlan {
+            goal_id: "g".to_owned(),
+            ..SavedPlan::default()
+        };
+        let names: Vec<String> = (0..PLANS_MAX + 1).map(|n| format!("{n}")).collect();
+        for names in names.chunks(PAGE) {
+            let mut batch = RunBatch::new();
+            for name in names {
+                batch.define(write(DefinitionKind::SavedPlan, name, saved.encode_to_vec()));
+            }
+            store.commit(&batch).unwrap();
+        }
+        let mut batch = RunBatch::new();
+        batch.define(write(DefinitionKind::Goal, "g", Vec::new()));
+        store.commit(&batch).unwrap();
+        let reader = store.reader().unwrap();
+        let goal = reader.definition(DefinitionKind::Goal, "g").unwrap().unwrap();
+        let plans = progress_of(&*reader, [&goal], PLANS_MAX).unwrap()["g"];
+        assert_eq!(plans.all as usize, PLANS_MAX);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use escapement_model::PlanId;
+use escapement_model::{Namespace, PlanId};
 use escapement_run::spec::{namespace_named, stored_name};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::CallError;
@@ -204,7 +204,7 @@ impl Triggers {
         let (id, user_id) = (trigger_id.clone(), request.user_id);
         let change = move |host: &mut RunsHost, _| {
             let found = match host.definition(DefinitionKind::Trigger, &id) {
-                // What is damaged can be deleted, and nothing else can be done with it.
+                // What is damaged can be deleted, and nothing else can be done with it. Plans of every namespace may name it.
                 Err(StoreFault::CorruptDefinition { .. }) => None,
                 found => {
                     let Some(found) = found.map_err(of_store)? else {
@@ -213,6 +213,7 @@ impl Triggers {
                     Some(found)
                 }
             };
+            let namespaces = found.as_ref().map(|found| vec![found.namespace.clone()]);
             if let Some(found) = found {
                 if !user_id.is_empty() && found.owner.as_deref() != Some(&user_id) {
                     return Ok(Err(not_found(&id)));
@@ -223,9 +224,9 @@ impl Triggers {
                 }
             }
             host.define(DefinitionKind::Trigger, &id, DefinitionChange::Delete);
-            Ok(Ok(()))
+            Ok(Ok(namespaces))
         };
-        self.change(&trigger_id, 0, change).await??;
+        let namespaces = self.change(&trigger_id, 0, change).await??;
         let clear = move |saved: &mut SavedPlan| {
             let is_it = saved.trigger_id == trigger_id;
             if is_it {
@@ -233,7 +234,7 @@ impl Triggers {
             }
             is_it
         };
-        clear_links(self.0.maker.handle(), clear).await
+        clear_links(self.0.maker.handle(), namespaces, clear).await
     }
 
     pub(super) async fn get(&self, trigger_id: String, user_id: String) -> Changed {
@@ -302,16 +303,18 @@ fn within_template(problem: Problem) -> Problem {
     }
 }
 
-/// Takes a link out of all saved plans that `clear` takes it out of.
+/// Takes a link out of all saved plans of these namespaces, or of all, that `clear` takes it out of.
 pub(crate) async fn clear_links(
     runs: &escapement_runs_shell::RunsHandle,
+    namespaces: Option<Vec<Namespace>>,
     clear: impl Fn(&mut SavedPlan) -> bool + Send + Sync + Clone + 'static,
 ) -> Result<(), Rejection> {
     let mut before: Option<DefinitionKey> = None;
     loop {
-        let (from, is_linked) = (before, clear.clone());
+        let (from, is_linked, namespaces) = (before, clear.clone(), namespaces.clone());
         let read = runs.readers().read(move |reader| {
-            let page = reader.definitions(DefinitionKind::SavedPlan, None, None, from, PAGE)?;
+            let page =
+                reader.definitions(DefinitionKind::SavedPlan, None, namespaces.as_deref(), from, PAGE)?;
             let linked: BTreeSet<String> = page
                 .definitions
                 .iter()

@@ -3,6 +3,7 @@
 
 mod actions;
 mod calls;
+mod goals;
 mod inbox;
 mod plans;
 mod sessions;
