@@ -112,10 +112,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         closing_rx,
     );
     edge.metrics = metrics.clone();
-    let (threads, traces) = (runtimes.callers.handle(), traces.as_ref());
-    let start_runs = |store| Runs::start(config, store, &edge, threads, security.rules(), traces);
-    let runs = runs_store.map(start_runs).transpose()?;
     let callers = runtimes.caller_threads();
+    let start_runs = |store| Runs::start(config, store, &edge, &callers.small, security.rules(), traces);
+    let runs = runs_store.map(start_runs).transpose()?;
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
     let serving = serve(config, listener, edge, handle, drained_rx, closing, entrance);

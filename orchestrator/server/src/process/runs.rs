@@ -51,7 +51,7 @@ impl Runs {
         edge: &Edge,
         threads: &Handle,
         rules: AccessRules,
-        traces: Option<&Traces>,
+        traces: Option<Traces>,
     ) -> Result<Self, Failure> {
         let (outgoing, received) = mpsc::unbounded_channel();
         let newest_ms = store.newest_ms();
