@@ -107,7 +107,7 @@ pub struct Spec {
     /// Who started it; absent if nobody proved anything and nothing was held against its actions.
     #[prost(message, optional, boxed, tag = "32")]
     pub author: Option<Box<Author>>,
-    /// The trace that it belongs to; absent if the call that made it named none. Goes with what it sends, and changes none of it.
+    /// The trace that it belongs to; absent if what made it named none. Goes with what it sends, and changes none of it.
     #[prost(message, optional, boxed, tag = "70")]
     pub trace: Option<Box<TraceContext>>,
     // RUN-12.14

@@ -1,7 +1,7 @@
-//! Traces of executions over OTLP. Delays no execution, and keeps no state of one.
+//! Traces of executions and runs over OTLP. Delays none of them, and keeps no state of one.
 //!
 //! Spans are made of the record when it is durable, so a trace tells what the store holds. [`spans`] is pure: the same record
-//! gives the same bytes. [`Traces`] hands records to the thread that exports them.
+//! gives the same bytes. [`Traces`] hands records to the thread that exports them, and that one reads the journals of runs.
 
 mod drawing;
 mod flags;

@@ -1,6 +1,7 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
-use escapement_model::RunId;
+use escapement_model::{ExecutionId, RunId};
+use escapement_run::spec::Spec;
 use escapement_run::state::Stage;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
@@ -13,6 +14,7 @@ use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
 use crate::message::{Child, Outgoing, Returned};
 use crate::rights::Origin;
+use crate::trace_runs::TraceRuns;
 use crate::wanted_plan::WantedPlan;
 
 impl<S: RunStore> RunsLoop<S> {
@@ -53,10 +55,7 @@ impl<S: RunStore> RunsLoop<S> {
                 let state = run.state();
                 let is_nested = !state.spec.parent_execution_id.is_empty();
                 let plans = state.stage() == Stage::Planning;
-                let mut origin = Origin::of(&state.spec);
-                if let Some(traces) = &self.traces {
-                    origin.trace = traces.attempt(run_id, &state.spec, execution_id);
-                }
+                let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
                 self.send(Outgoing::Submit {
                     run_id,
                     origin,
@@ -252,4 +251,18 @@ impl<S: RunStore> RunsLoop<S> {
         // Who does it ends with the process.
         let _ended = self.outgoing.send(outgoing);
     }
+}
+
+/// Of an attempt, with what its submission says of its trace.
+fn origin_of(
+    traces: Option<&dyn TraceRuns>,
+    run_id: RunId,
+    spec: &Spec,
+    execution_id: ExecutionId,
+) -> Origin {
+    let mut origin = Origin::of(spec);
+    if let Some(traces) = traces {
+        origin.trace = traces.attempt(run_id, spec, execution_id);
+    }
+    origin
 }

@@ -111,11 +111,19 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         closing_rx.clone(),
     );
     edge.metrics = metrics.clone();
-    let (feed, traces) = (deliveries.mark_of_runs(), traces.as_ref());
-    let threads = &runtimes.callers;
-    let start_runs = |store| Runs::start(config, store, feed, &edge, threads, security.rules(), traces);
+    let (feed, callers) = (deliveries.mark_of_runs(), runtimes.caller_threads());
+    let start_runs = |store| {
+        Runs::start(
+            config,
+            store,
+            feed,
+            &edge,
+            &callers.small,
+            security.rules(),
+            traces,
+        )
+    };
     let runs = runs_store.map(start_runs).transpose()?;
-    let callers = runtimes.caller_threads();
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
     runtimes.deliver(deliveries, readers, handle.clone(), closing_rx);

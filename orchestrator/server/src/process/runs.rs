@@ -13,7 +13,7 @@ use escapement_store::runs::{EmbeddedRuns, RunStore};
 use escapement_store::{Embedded, EmbeddedOptions, FeedMark};
 use escapement_traces::Traces;
 use escapement_transport::AccessRules;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
@@ -50,11 +50,11 @@ impl Runs {
         store: EmbeddedRuns,
         feed: FeedMark,
         edge: &Edge,
-        threads: &Runtime,
+        threads: &Handle,
         rules: AccessRules,
-        traces: Option<&Traces>,
+        traces: Option<Traces>,
     ) -> Result<Self, Failure> {
-        let (threads, (outgoing, received)) = (threads.handle(), mpsc::unbounded_channel());
+        let (outgoing, received) = mpsc::unbounded_channel();
         let newest_ms = store.newest_ms();
         let reader = store.reader().map_err(Failure::Store)?;
         let traces = traces.map(|traces| traces.of_runs(reader));
