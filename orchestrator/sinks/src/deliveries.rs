@@ -52,7 +52,7 @@ impl Deliveries {
         Self {
             file,
             cursors: Arc::new(Cursors::open(store_directory, names, flags.feed_patience_ms)),
-            figures: DeliveryFigures::new(subscribers.settlements.clone()),
+            figures: DeliveryFigures::new(subscribers.settlements.clone(), subscribers.queues.clone()),
             settlements: subscribers.settlements.clone(),
             event_source: Arc::clone(&subscribers.source),
         }

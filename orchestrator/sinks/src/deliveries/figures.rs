@@ -1,5 +1,6 @@
 //! What operators see of sinks. Decides nothing.
 
+use crate::Queues;
 use escapement_delivery::Came;
 use escapement_transport::unix_ms;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ pub struct DeliveryFigures {
     sinks: Arc<Mutex<BTreeMap<String, Counted>>>,
     /// Counts settlements.
     settlements: watch::Receiver<u64>,
+    queues: Queues,
 }
 
 /// The figures of one sink. Counters begin at 0 with the process.
@@ -45,11 +47,17 @@ struct Counted {
 }
 
 impl DeliveryFigures {
-    pub(crate) fn new(settlements: watch::Receiver<u64>) -> Self {
+    pub(crate) fn new(settlements: watch::Receiver<u64>, queues: Queues) -> Self {
         Self {
             sinks: Arc::default(),
             settlements,
+            queues,
         }
+    }
+
+    /// Bytes that wait for sinks that get what they get best effort, by their names: `webhook` and `error_handler`, if there are such.
+    pub fn queue_bytes(&self) -> Vec<(&'static str, usize)> {
+        self.queues.bytes()
     }
 
     /// All of them, as they are now.
