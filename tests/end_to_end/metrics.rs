@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use tonic::Code;
 use tonic::client::Grpc;
 
@@ -100,7 +100,10 @@ async fn a_scrape_tells_what_happened() {
     let receiver = Receiver::start(204).await.unwrap();
     let (world, _sinks) = sinks::world(
         |sinks| sinks.sink("crm", &receiver.url("/"), ""),
-        |settings| settings.flag("--metrics-listen", "127.0.0.1:0"),
+        |settings| {
+            let settings = settings.flag("--metrics-listen", "127.0.0.1:0");
+            settings.flag("--event-webhook", receiver.url("/"))
+        },
     )
     .await;
     let address = address(&world).await;
@@ -234,6 +237,34 @@ async fn a_scrape_tells_what_happened() {
     if let Some(names) = read_by_python(&open) {
         assert_eq!(names, on_the_page());
     }
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_counted_at_the_next_look_through_the_store() {
+    let world = World::start_with(|settings| {
+        settings
+            .flag("--metrics-listen", "127.0.0.1:0")
+            .flag("--scrub-interval-ms", 100)
+    });
+    let world = world.await;
+    let address = address(&world).await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    for _ in 0..3 {
+        world.execute(request(plan([echo(0, json!({}))]))).await;
+    }
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    let looked = async || scrape(&address).await["escapement_store_last_scrub_timestamp_seconds"];
+    let began = now();
+    let again = async || (looked().await > began).then_some(());
+    wait_for("a look through the store", LIMIT, again).await.unwrap();
+    assert!(looked().await <= now());
+    counts(&address, "escapement_store_damaged", 0.0).await;
+    let file = world.directory.join("store/executions.db");
+    let store = rusqlite::Connection::open(file).unwrap();
+    store.busy_timeout(LIMIT).unwrap();
+    let damaged = "UPDATE accepted_record SET record = x'00' WHERE number IN (1, 3)";
+    assert_eq!(store.execute(damaged, ()).unwrap(), 2);
+    counts(&address, "escapement_store_damaged", 2.0).await;
 }
 
 /// What a counter says, as soon as it says that.

@@ -17,7 +17,8 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    /// Starts the thread; it begins at once, and again so long after it came through.
+    /// Starts the thread; it begins at once, and again so long after it came through. `told` is given how many findings there were whenever
+    /// it has come through.
     ///
     /// # Errors
     /// If the operating system gives no thread.
@@ -25,6 +26,7 @@ impl Scrub {
         executions: Examiner,
         runs: Option<RunExaminer>,
         interval: Duration,
+        told: impl Fn(u64) + Send + 'static,
     ) -> std::io::Result<Self> {
         let looking = Looking {
             executions,
@@ -36,7 +38,7 @@ impl Scrub {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("scrub".to_owned())
-            .spawn(move || run(looking, interval, &stopped))?;
+            .spawn(move || run(looking, interval, &stopped, told))?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
@@ -90,32 +92,35 @@ impl Looking {
         }
     }
 
-    /// What was found since the last time.
-    fn say(&mut self) {
+    /// What was found since the last time, and how many findings that is.
+    fn say(&mut self) -> u64 {
         let Examination {
             n_executions,
             n_damaged,
+            n_store_findings,
             ..
         } = std::mem::take(&mut self.of_executions);
         let RunExamination {
             n_runs,
             n_damaged: n_runs_damaged,
+            n_store_findings: n_runs_store_findings,
             ..
         } = std::mem::take(&mut self.of_runs);
         info!(
             n_executions,
             n_damaged, n_runs, n_runs_damaged, "looked through the whole store"
         );
+        n_damaged + n_store_findings + n_runs_damaged + n_runs_store_findings
     }
 }
 
-fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>) {
+fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>, told: impl Fn(u64)) {
     loop {
         let begun = Instant::now();
         let mut pause = PAUSE_MIN;
         match looking.step() {
             Ok(true) => {
-                looking.say();
+                told(looking.say());
                 pause = interval;
             }
             Ok(false) => {}

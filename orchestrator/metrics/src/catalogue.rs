@@ -165,6 +165,10 @@ const SESSION_END: Label = Label {
     name: "error",
     values_max: 7,
 };
+const QUEUE: Label = Label {
+    name: "queue",
+    values_max: 2,
+};
 const REFUSAL: Label = Label {
     name: "refusal",
     values_max: 9,
@@ -290,6 +294,10 @@ catalogue! {
         "Bytes of the store's file system that the process may still write.";
     STORE_FULL = "escapement_store_full", Gauge, [],
         "1 from a commit that was refused, because the disk is full or the store is busy, until one goes through; else 0.";
+    STORE_DAMAGED = "escapement_store_damaged", Gauge, [],
+        "What the last look through the whole store, executions and runs, found damaged; the log names each.";
+    STORE_LAST_SCRUB = "escapement_store_last_scrub_timestamp_seconds", Gauge, [],
+        "When that look came to its end, in seconds since 1970; 0 before the first.";
     RPC_REQUESTS = "escapement_rpc_requests_total", Counter, [METHOD, RPC_CODE],
         "Calls that are over, by their status. Calls whose callers are gone are CANCELLED, paths that are no calls _other.";
     RPC_DURATION = "escapement_rpc_duration_seconds", Histogram, [METHOD],
@@ -358,6 +366,8 @@ catalogue! {
         "Settled executions that the sink has not come to.";
     EVENT_FEED_LAG_SECONDS = "escapement_event_feed_lag_seconds", Gauge, [SINK],
         "Seconds since the settlement of the event that the sink gets next; 0 if there is none.";
+    EVENT_QUEUE_BYTES = "escapement_event_queue_bytes", Gauge, [QUEUE],
+        "Bytes that wait for what gets them best effort: webhook of --event-webhook, error_handler of --error-handler-path.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
         "Executions and runs that were to be exported as traces and were not.";
     READY = "escapement_ready", Gauge, [],

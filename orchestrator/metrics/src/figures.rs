@@ -7,6 +7,7 @@ use crate::known::{self, error_label, refusal_label};
 use crate::label::Names;
 use escapement_codec::provenance::Provenance;
 use escapement_engine::{AckVerdict, Census, Ended, Reply, StoreWrite, Submitted, ToWorker};
+use escapement_transport::unix_ms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -129,6 +130,13 @@ impl Metrics {
     /// Says whether the store takes writes, as its last commit found.
     pub fn store_takes_writes(&self, takes_writes: bool) {
         self.0.families.store_full.set((!takes_writes).into());
+    }
+
+    /// Says what a look through the whole store found, which ends now.
+    pub fn scrubbed(&self, n_findings: u64) {
+        let families = &self.0.families;
+        families.store_damaged.set(signed(n_findings));
+        families.store_last_scrub.set(unix_ms() / 1_000);
     }
 
     /// Counts a commit of the store, with the writes that it held and the time that it took.

@@ -5,7 +5,7 @@ use crate::figures::Metrics;
 use crate::kinds::{Gauges, signed};
 use escapement_engine::{ActionView, SessionState, WorkerView};
 use escapement_process::files;
-use escapement_sinks::SinkFigures;
+use escapement_sinks::DeliveryFigures;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub struct Look {
     pub lanes: Vec<(&'static str, usize)>,
     /// Executions and runs that were to be exported as traces and were not, since the start.
     pub traces_dropped: u64,
-    /// Sinks that get events at least once.
-    pub sinks: Vec<SinkFigures>,
+    /// What becomes of events.
+    pub sinks: DeliveryFigures,
     /// When the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
     pub certificate_end_seconds: Option<u64>,
 }
@@ -78,11 +78,19 @@ impl Metrics {
         }
     }
 
-    fn show_sinks(&self, sinks: &[SinkFigures]) {
+    fn show_sinks(&self, sinks: &DeliveryFigures) {
         let families = &self.0.families;
+        for (queue, bytes) in sinks.queue_bytes() {
+            set(
+                &families.event_queue_bytes,
+                &catalogue::EVENT_QUEUE_BYTES,
+                queue,
+                bytes,
+            );
+        }
         families.event_feed_lag.clear();
         families.event_feed_lag_seconds.clear();
-        for sink in sinks {
+        for sink in sinks.look() {
             let name = self.0.sinks.label(&sink.name);
             for (outcome, count) in [
                 ("delivered", sink.delivered),

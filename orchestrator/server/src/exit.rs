@@ -57,6 +57,14 @@ pub enum Failure {
     CutShort,
 }
 
+/// The operating system gives no thread.
+pub(crate) fn no_thread(source: std::io::Error) -> Failure {
+    Failure::System {
+        what: "thread",
+        source,
+    }
+}
+
 impl Failure {
     /// With which code the process exits.
     pub fn exit_code(&self) -> u8 {

@@ -58,7 +58,7 @@ impl Deliveries {
         Self {
             file,
             cursors: Arc::new(Cursors::open(store_directory, keys, flags.feed_patience_ms)),
-            figures: DeliveryFigures::default(),
+            figures: DeliveryFigures::new(subscribers.queues.clone()),
             settlements: subscribers.settlements.clone(),
             event_source: Arc::clone(&subscribers.source),
         }

@@ -1,6 +1,6 @@
 //! Appends one line of JSON for every failure to a file, from a thread of its own. Never truncates, never rotates.
 
-use super::{Waiting, note, room_for, take_room};
+use super::{Queue, Waiting, note, room_for, take_room};
 use crate::append_file::AppendFile;
 use crate::limits::{ERROR_HANDLER_QUEUE_BYTES_MAX, ERROR_HANDLER_QUEUE_MAX};
 use crate::losses::Losses;
@@ -57,6 +57,14 @@ impl ErrorHandler {
             room: room_for(ERROR_HANDLER_QUEUE_BYTES_MAX),
             thread: Some(thread),
         })
+    }
+
+    pub(crate) fn queue(&self) -> Queue {
+        Queue {
+            name: "error_handler",
+            bytes_max: ERROR_HANDLER_QUEUE_BYTES_MAX,
+            room: Arc::clone(&self.room),
+        }
     }
 
     /// True if the thread will write it; false if it is too far behind.

@@ -72,6 +72,9 @@ impl Sinks {
             ..Self::without_sinks()
         };
         sinks.subscribers.source = flags.event_source.as_str().into();
+        let webhook = sinks.webhook.iter().map(Webhook::queue);
+        let error_handler = sinks.error_handler.iter().map(ErrorHandler::queue);
+        sinks.subscribers.queues = Queues(webhook.chain(error_handler).collect());
         Ok(sinks)
     }
 
@@ -83,6 +86,7 @@ impl Sinks {
             events,
             settlements: settlements.subscribe(),
             source: SOURCE.into(),
+            queues: Queues::default(),
         };
         Self {
             subscribers,
@@ -165,6 +169,29 @@ struct Waiting<T> {
 }
 
 /// Room for so many bytes of what waits.
+/// What waits for sinks that get what they get best effort.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queues(Vec<Queue>);
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Queue {
+    name: &'static str,
+    bytes_max: usize,
+    room: Arc<Semaphore>,
+}
+
+impl Queues {
+    /// By name, the bytes that wait.
+    pub(crate) fn bytes(&self) -> Vec<(&'static str, usize)> {
+        let bytes = |queue: &Queue| {
+            let free = queue.room.available_permits();
+            (queue.name, queue.bytes_max.saturating_sub(free))
+        };
+        self.0.iter().map(bytes).collect()
+    }
+}
+
 fn room_for(bytes_max: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes_max))
 }

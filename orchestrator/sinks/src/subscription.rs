@@ -1,5 +1,6 @@
 //! Events from now on, for those who subscribe. Repeats nothing.
 
+use crate::Queues;
 use crate::event::TerminalEvent;
 use crate::turns::{Delivery, Turn, Wanted, stream};
 use escapement_transport::CallClass;
@@ -20,6 +21,8 @@ pub struct Subscribers {
     pub(crate) settlements: watch::Receiver<u64>,
     /// Where events say that they come from.
     pub(crate) source: Arc<str>,
+    /// What waits beside them.
+    pub(crate) queues: Queues,
 }
 
 impl Subscribers {

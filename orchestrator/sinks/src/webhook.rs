@@ -1,7 +1,7 @@
 //! Posts each event to one URL as a CloudEvent. Repeats nothing: an event that is not taken is counted and
 //! gone.
 
-use super::{TerminalEvent, Waiting, note, room_for, take_room};
+use super::{Queue, TerminalEvent, Waiting, note, room_for, take_room};
 use crate::limits::{WEBHOOK_QUEUE_BYTES_MAX, WEBHOOK_QUEUE_MAX, WEBHOOK_TIMEOUT};
 use crate::losses::Losses;
 use bytes::Bytes;
@@ -37,6 +37,14 @@ impl Webhook {
         Self {
             events,
             room: room_for(WEBHOOK_QUEUE_BYTES_MAX),
+        }
+    }
+
+    pub(crate) fn queue(&self) -> Queue {
+        Queue {
+            name: "webhook",
+            bytes_max: WEBHOOK_QUEUE_BYTES_MAX,
+            room: Arc::clone(&self.room),
         }
     }
 

@@ -103,6 +103,7 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
     let receiver = Receiver::start(204).await.unwrap();
     let settings = OrchestratorSettings::new(directory.path())
         .flag("--events", sinks(directory.path(), &receiver).display())
+        .flag("--event-webhook", receiver.url("/"))
         .flag("--metrics-listen", "127.0.0.1:0")
         .flag("--log-format", "json")
         .flag("--drain-grace-ms", 0)

@@ -151,5 +151,45 @@ async fn an_orchestrator_that_does_not_start_is_brought_up() {
     machine.submit(large()).await;
 }
 
+#[tokio::test]
+async fn what_is_damaged_is_named_and_given_up_and_the_rest_stays() {
+    let [look, give_up] = &blocks("StoreDamaged")[..] else {
+        panic!("it has two parts");
+    };
+    let Some(mut machine) = Machine::with("ESCAPEMENT_SCRUB_INTERVAL_MS=500\n").await else {
+        return;
+    };
+    machine.systemctl("start escapement-worker").await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let id = machine.submit(echo(0, json!({}))).await;
+        machine.result_of(&id).await;
+        ids.push(id);
+    }
+    let store = machine.directory.join("var/lib/escapement/executions.db");
+    let store = rusqlite::Connection::open(store).unwrap();
+    store.busy_timeout(LIMIT).unwrap();
+    let damage = "UPDATE accepted_record SET record = x'00' WHERE number = 2";
+    assert_eq!(store.execute(damage, ()).unwrap(), 1);
+    drop(store);
+    let damaged = "escapement_store_damaged";
+    machine.until(damaged, |count| count == 1.0).await;
+    let said = machine.follow_block(look).await;
+    assert!(
+        said.contains("\"number\":2") && said.matches(&ids[1]).count() >= 1,
+        "{said}"
+    );
+    machine.follow_block(&give_up.replace("NUMBER\n", "2\n")).await;
+    assert_eq!(machine.figure(damaged).await, 0.0);
+    let asked = |id: &String| GetExecutionRequest {
+        execution_id: id.clone(),
+    };
+    let mut plans = machine.orchestrator().plans();
+    assert!(plans.get_execution(asked(&ids[0])).await.is_ok());
+    assert!(plans.get_execution(asked(&ids[2])).await.is_ok());
+    let gone = plans.get_execution(asked(&ids[1])).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound, "{gone:?}");
+}
+
 /// Below it the alert of the disk fires.
 const LITTLE_ROOM: f64 = 268_435_456.0;

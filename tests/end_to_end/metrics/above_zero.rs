@@ -11,7 +11,7 @@ use crate::tls::connecting::shake_hands_without_alpn;
 use crate::tls::{SecureWorld, client_tls};
 use crate::world::{LIMIT, World};
 use escapement_tests::authority::{Authority, replace};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, Receiver, ScriptedWorker, wait_for};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, Receiver, Reply, ScriptedWorker, wait_for};
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{ExecutePlanRequest, ListWorkersRequest};
@@ -153,6 +153,7 @@ async fn of_sinks() -> Seen {
         Receiver::start(204).await.unwrap(),
         Receiver::start(400).await.unwrap(),
     );
+    let hangs = Receiver::start_with(|_| Reply::Silence).await.unwrap();
     let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let away_url = format!("http://{}/", away.local_addr().unwrap());
     let (mut world, sinks) = sinks::world(
@@ -161,7 +162,10 @@ async fn of_sinks() -> Seen {
             let sinks = sinks.sink("refuses", &refuses.url("/"), "give_up_after_ms = 1000");
             sinks.sink("away", &away_url, "timeout_ms = 100")
         },
-        |settings| counting(settings).flag("--tls-reload-interval-ms", 0),
+        |settings| {
+            let settings = counting(settings).flag("--tls-reload-interval-ms", 0);
+            settings.flag("--event-webhook", hangs.url("/"))
+        },
     )
     .await;
     let address = address(&world).await;
@@ -171,6 +175,7 @@ async fn of_sinks() -> Seen {
     worker.complete_next(json!({})).await;
     let mut seen = Seen::default();
     let expected = [
+        r#"escapement_event_queue_bytes{queue="webhook"}"#,
         r#"escapement_events_total{sink="takes",outcome="delivered"}"#,
         r#"escapement_events_total{sink="refuses",outcome="given_up"}"#,
         r#"escapement_event_feed_lag{sink="away"}"#,
@@ -203,6 +208,7 @@ async fn of_executions() -> Seen {
         counting(settings)
             .flag("--max-running-executions", 1)
             .flag("--max-queued-in-memory", 1)
+            .flag("--scrub-interval-ms", 100)
     });
     let world = world.await;
     let address = address(&world).await;
@@ -288,6 +294,11 @@ async fn of_executions() -> Seen {
         ("escapement_workers_lost_total", 0.0),
     ];
     seen.until(&address, &expected).await;
+    let store = rusqlite::Connection::open(world.directory.join("store/executions.db")).unwrap();
+    store.busy_timeout(LIMIT).unwrap();
+    let damaged = "UPDATE accepted_record SET record = x'00' WHERE number = 1";
+    assert_eq!(store.execute(damaged, ()).unwrap(), 1);
+    seen.until(&address, &[("escapement_store_damaged", 1.0)]).await;
     seen
 }
 

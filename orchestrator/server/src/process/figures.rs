@@ -67,7 +67,7 @@ impl Source for Now {
                 lanes: self.engine.lane_depths(),
                 traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
                 certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
-                sinks: self.sinks.look(),
+                sinks: self.sinks.clone(),
             })
         })
     }

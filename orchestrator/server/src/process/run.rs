@@ -8,7 +8,7 @@ use super::security::{self, Entrance, Security};
 use super::stores::{close_acts, open_store, start_scrub};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Failure, no_thread};
 use crate::grpc::services::RunsSetup;
 use crate::grpc::{Edge, services};
 use crate::host::effects::EffectRunner;
@@ -81,7 +81,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (closing, closing_rx) = watch::channel(false);
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
-    let scrub = start_scrub(config, &store, runs_store.as_ref())?;
+    let scrub = start_scrub(config, &store, runs_store.as_ref(), metrics.clone())?;
     let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms(), deliveries.mark());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let (traces, flush) = security::start_traces(config)?.unzip();
@@ -198,13 +198,6 @@ fn log_start(config: &Config, boot_id: BootId, recovered: &Unsettled) {
     );
     for interrupted in recovered.interrupted() {
         info!(execution_id = %interrupted, "execution was interrupted by a restart or a restore; it is settled as failed");
-    }
-}
-
-fn no_thread(source: std::io::Error) -> Failure {
-    Failure::System {
-        what: "thread",
-        source,
     }
 }
 

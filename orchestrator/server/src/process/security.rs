@@ -1,7 +1,7 @@
 //! What connections are let in by and callers are judged by, made of files that are read again while the process serves.
 
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Failure, no_thread};
 use escapement_keys::Keys;
 use escapement_metrics::Metrics;
 use escapement_model::hex;
@@ -158,10 +158,7 @@ impl Security {
                     tally.clone(),
                     recorded(operators.clone()),
                 )
-                .map_err(|source| Failure::System {
-                    what: "thread",
-                    source,
-                })?,
+                .map_err(no_thread)?,
             ),
         };
         if let Some(keys) = self.keys {

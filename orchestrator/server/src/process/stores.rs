@@ -2,8 +2,9 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::exit::Failure;
+use crate::exit::{Failure, no_thread};
 use escapement_commands::scrub::Scrub;
+use escapement_metrics::Metrics;
 use escapement_model::BootId;
 use escapement_operators::Scribe;
 use escapement_store::runs::EmbeddedRuns;
@@ -46,6 +47,7 @@ pub(super) fn start_scrub(
     config: &Config,
     store: &Embedded,
     runs: Option<&EmbeddedRuns>,
+    metrics: Option<Metrics>,
 ) -> Result<Option<Scrub>, Failure> {
     if config.scrub_interval_ms == 0 {
         return Ok(None);
@@ -56,12 +58,10 @@ pub(super) fn start_scrub(
         .map(EmbeddedRuns::examiner)
         .transpose()
         .map_err(Failure::Store)?;
-    Scrub::start(examiner, runs, interval)
+    let told = move |n_findings| metrics.iter().for_each(|metrics| metrics.scrubbed(n_findings));
+    Scrub::start(examiner, runs, interval, told)
         .map(Some)
-        .map_err(|source| Failure::System {
-            what: "thread",
-            source,
-        })
+        .map_err(no_thread)
 }
 
 /// What operators began before the last end has an outcome from now on: nobody knows it.

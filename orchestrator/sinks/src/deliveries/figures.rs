@@ -1,6 +1,7 @@
 //! What operators see of sinks. Decides nothing.
 
 use super::key::SinkKey;
+use crate::Queues;
 use escapement_delivery::Came;
 use escapement_transport::unix_ms;
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFigures {
     sinks: Arc<Mutex<BTreeMap<String, Counted>>>,
+    queues: Queues,
 }
 
 /// The figures of one sink. Counters begin at 0 with the process.
@@ -46,6 +48,18 @@ struct Counted {
 }
 
 impl DeliveryFigures {
+    pub(crate) fn new(queues: Queues) -> Self {
+        Self {
+            sinks: Arc::default(),
+            queues,
+        }
+    }
+
+    /// Bytes that wait for sinks that get what they get best effort, by their names: `webhook` and `error_handler`, if there are such.
+    pub fn queue_bytes(&self) -> Vec<(&'static str, usize)> {
+        self.queues.bytes()
+    }
+
     /// All of them, as they are now.
     pub fn look(&self) -> Vec<SinkFigures> {
         let unix_ms = unix_ms();
