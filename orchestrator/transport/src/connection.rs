@@ -212,7 +212,7 @@ struct ConnectionService {
 impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Response = hyper::Response<CountedBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         let class = class_of(request.uri().path());
@@ -220,19 +220,13 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         // First of all: nothing of the process is for who may not make this call.
         let principal = match self.usage.access.judge(&mut request, &self.usage.abort) {
             Ok(principal) => principal,
-            Err(denial) => {
-                throw_away(request.into_body());
-                return Box::pin(ready(Ok(denied(&denial, followed))));
-            }
+            Err(denial) => return turned_away(request, denied(&denial, followed)),
         };
         let tenant = self.usage.access.tenant_of(&principal, class);
         let (place, incomplete) = match self.gate.enter(class, tenant) {
             Ok(let_in) => let_in,
             // Nothing of the request is kept.
-            Err(rejection) => {
-                throw_away(request.into_body());
-                return Box::pin(ready(Ok(refused(rejection.into(), followed))));
-            }
+            Err(rejection) => return turned_away(request, refused(rejection.into(), followed)),
         };
         followed.iter_mut().for_each(FollowedCall::let_in);
         let end = self.end_of(class, &principal, &mut request);
@@ -333,6 +327,15 @@ async fn served_by(
         // The orchestrator ends.
         Some(Err(_)) | None => Status::from(Refusal::Stopping).into_http(),
     }
+}
+
+/// The answer to a call, while it is made.
+type Answering = Pin<Box<dyn Future<Output = Result<hyper::Response<CountedBody>, Infallible>> + Send>>;
+
+/// Gives an answer to a request of which nothing was read.
+fn turned_away(request: hyper::Request<Incoming>, answer: hyper::Response<CountedBody>) -> Answering {
+    throw_away(request.into_body());
+    Box::pin(ready(Ok(answer)))
 }
 
 /// The answer to a call that its caller may not make, which is counted.
