@@ -11,7 +11,7 @@ use crate::fields::Fields;
 use crate::header::Header;
 use crate::saved::profiles;
 use escapement_model::{Opaque, RunId};
-use escapement_run::plan::{self, Plan};
+use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::spec::{Spec, namespace_named};
 use escapement_run::{EditedPlan, Keep, RefusedReason, Run, ShownState};
 use escapement_runs_shell::{CallError, Fork, KeepSteps};
@@ -67,6 +67,12 @@ impl Runs {
                 check_run(spec.author.as_deref(), &plan, &spec)?;
                 let own_actions = spec.actions().map(str::to_owned).collect();
                 let profiles = profiles(&self.runs, &plan, own_actions).await?;
+                // RUN-12.5
+                let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
+                if let Some(violations) = Violations::new(broken) {
+                    let field = "document";
+                    return Err(Rejection::PlanInvalid { field, violations });
+                }
                 Some(EditedPlan { plan, profiles })
             }
             None => None,

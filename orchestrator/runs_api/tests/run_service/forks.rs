@@ -191,6 +191,37 @@ async fn a_fork_with_an_edited_document_keeps_what_is_as_it_was() {
     );
 }
 
+// RUN-12.5
+#[tokio::test]
+async fn a_fork_with_an_edited_document_keeps_to_the_constraints_of_its_run() {
+    let mut world = World::new();
+    let constraints = v1::Constraints {
+        forbidden_actions: vec!["x".to_owned()],
+        ..v1::Constraints::default()
+    };
+    let first = v1::CreateRunRequest {
+        constraints: Some(constraints),
+        ..run_of(json!([call("a", "echo", &[])]))
+    };
+    let first = world.finish(first).await;
+    let steps = json!([call("a", "echo", &[]), call("b", "x", &["a"])]);
+    let fork = v1::ForkRunRequest {
+        run_id: first.run_id,
+        document: Some(object(
+            &json!({"schema": "escapement.plan/1", "name": "p", "steps": steps}),
+        )),
+        ..v1::ForkRunRequest::default()
+    };
+    let refused = world.client.fork_run(fork).await.unwrap_err();
+    let details = refused.get_error_details();
+    let violation = &details.bad_request().unwrap().field_violations[0];
+    assert_eq!(
+        (reason(&refused).as_str(), violation.field.as_str()),
+        ("PLAN_INVALID", "document.steps[1].config.tool_name")
+    );
+    assert_eq!(violation.reason, "CONSTRAINT_VIOLATED");
+}
+
 #[tokio::test]
 async fn retries_of_the_same_run_again_and_again_are_those_of_its_chain() {
     let mut world = World::new();
