@@ -65,6 +65,7 @@ impl World {
                         submitter,
                         request,
                         fresh_id,
+                        may_nest: true,
                         until_decided: UntilDecided::default(),
                     })
                 };

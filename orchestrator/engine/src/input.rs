@@ -219,6 +219,8 @@ pub struct Submission {
     pub request: Arc<Request>,
     /// The execution id to use if the caller gave none; random.
     pub fresh_id: ExecutionId,
+    /// False if its caller may not know of the parent that it names: then that is a note.
+    pub may_nest: bool,
     /// What the shell holds for it until it is decided whether it is accepted.
     pub until_decided: UntilDecided,
 }

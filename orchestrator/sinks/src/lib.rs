@@ -168,7 +168,6 @@ struct Waiting<T> {
     _room: OwnedSemaphorePermit,
 }
 
-/// Room for so many bytes of what waits.
 /// What waits for sinks that get what they get best effort.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues(Vec<Queue>);
@@ -192,6 +191,7 @@ impl Queues {
     }
 }
 
+/// Room for so many bytes of what waits.
 fn room_for(bytes_max: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes_max))
 }

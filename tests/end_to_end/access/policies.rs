@@ -4,7 +4,7 @@ use super::credentials::{Token, policy, world_that_looks, world_with};
 use crate::plans::{RequestWords, plan, request, step};
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, wait_for};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, ScriptedWorker, fresh_id, wait_for};
 use escapement_wire::v1::fleet_service_client::FleetServiceClient;
 use escapement_wire::v1::{
     GetExecutionRequest, ListWorkersRequest, SubscribeEventsRequest, ValidatePlanRequest,
@@ -78,6 +78,44 @@ async fn what_lies_in_another_namespace_is_not_found() {
     assert!(plans.get_execution(one.shows(ask.clone())).await.is_ok());
     let refused = plans.get_execution(other.shows(ask)).await.unwrap_err();
     assert_eq!(reason(&refused, Code::NotFound), "EXECUTION_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_parent_that_the_caller_may_not_know_of_is_as_one_that_is_not_there() {
+    let [one, other, both] = ["one", "other", "both"].map(Token::new);
+    let entries = [
+        one.entry("one", "roles = [\"submitter\"]\nuser = true"),
+        other.entry("other", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),
+        both.entry(
+            "both",
+            "roles = [\"submitter\"]\nnamespaces = [\"default\", \"other\"]",
+        ),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let plans = world.orchestrator.plans();
+    let submit = async |token: &Token, parent: Option<&str>, namespace: &str| {
+        let mut submission = request(plan([step(0, "work")])).as_submission();
+        submission.parent_execution_id = parent.map(str::to_owned);
+        submission.namespace = namespace.to_owned();
+        let submitted = plans.clone().submit_plan(token.shows(submission)).await;
+        submitted.map(|accepted| accepted.into_inner().execution.unwrap())
+    };
+    let elsewhere = submit(&other, None, "").await.unwrap().execution_id;
+    let absent = fresh_id();
+    for parent in [&elsewhere, &absent] {
+        for namespace in ["", "default"] {
+            let child = submit(&one, Some(parent), namespace).await.unwrap();
+            let told = (child.namespace.as_str(), child.parent_execution_id.as_deref());
+            assert_eq!(told, ("default", Some(parent.as_str())));
+        }
+    }
+    // Who may know of it is told.
+    assert_eq!(
+        submit(&both, Some(&elsewhere), "").await.unwrap().namespace,
+        "other"
+    );
+    let refused = submit(&both, Some(&elsewhere), "default").await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
 }
 
 #[tokio::test]

@@ -124,6 +124,7 @@ impl Contract {
             submitter: Submitter::ForEnd(Caller::from(caller)),
             request: Arc::new(request),
             fresh_id: execution_id,
+            may_nest: true,
             until_decided: UntilDecided::default(),
         });
         let route = Route::Caller(caller, execution_id);

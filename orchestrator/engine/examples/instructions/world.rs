@@ -296,6 +296,7 @@ pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> I
         },
         request: Arc::clone(request),
         fresh_id: execution_id(n),
+        may_nest: true,
         until_decided: UntilDecided::default(),
     })
 }

@@ -20,7 +20,10 @@ impl Engine {
         let Some(submission) = self.executions.take_known(submission, &mut self.turn) else {
             return;
         };
-        let parent = self.executions.parent_of(&submission.request);
+        let parent = match submission.may_nest {
+            true => self.executions.parent_of(&submission.request),
+            false => None,
+        };
         match self.room_for(&submission, parent) {
             Ok(()) => self.accept(submission, parent),
             Err(refusal) => Executions::refuse(submission.submitter, refusal, &mut self.turn),

@@ -17,6 +17,7 @@ fn submission(caller: u64, n: u8, action: &str) -> Submission {
         submitter: Submitter::ForEnd(CallerId(caller).into()),
         request: request(n, action),
         fresh_id: execution_id(n),
+        may_nest: true,
         until_decided: UntilDecided::default(),
     }
 }

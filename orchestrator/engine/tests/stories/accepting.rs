@@ -32,6 +32,7 @@ fn what_the_shell_holds_for_a_submission_is_dropped_once_it_is_decided_whoever_s
             submitter: submitter(caller, WaitFor::Settled),
             request: plan(1, &["a"]).build(),
             fresh_id,
+            may_nest: true,
             until_decided: UntilDecided::hold(Arc::clone(&held)),
         }));
     };
@@ -205,7 +206,7 @@ fn one_runs_and_one_waits() -> (World, ExecutionId, ExecutionId) {
 //
 #[test]
 fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
-    let (mut world, _, queued) = one_runs_and_one_waits();
+    let (mut world, runs, queued) = one_runs_and_one_waits();
     let first = world.one_assignment(1);
     let unknown = world.id();
     for n in 3..103 {
@@ -213,12 +214,19 @@ fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
         world.accept(n, plan(n, &["a"]).priority(-1_000).parent(parent));
         assert!(matches!(world.accepted(n), Some(view) if view.started_at.is_none()));
     }
+    // One that runs helps as little whoever may not know of it.
+    let child = plan(200, &["a"]).priority(-1_000).parent(runs).build();
+    world.submit_as(200, &child, WaitFor::Accepted, false);
+    assert!(matches!(world.accepted(200), Some(view) if view.started_at.is_none()));
     assert!(world.assignments(1).is_empty(), "they wait like any other");
     world.complete(1, first.token);
     assert_eq!(world.one_assignment(1).request.plan().name(), "plan 2");
     world.input(Input::Drain { grace_ms: 1_000 });
-    world.accept(103, plan(103, &["a"]).parent(unknown));
-    assert_eq!(world.refusal(103), Some(Refusal::Draining));
+    for (n, parent, may_nest) in [(103, unknown, true), (104, queued, false)] {
+        let child = plan(n, &["a"]).parent(parent).build();
+        world.submit_as(n, &child, WaitFor::Accepted, may_nest);
+        assert_eq!(world.refusal(n), Some(Refusal::Draining));
+    }
 }
 
 //

@@ -320,6 +320,17 @@ impl World {
     }
 
     pub fn submit(&mut self, caller: u64, request: &Arc<Request>, wait_for: WaitFor) -> ExecutionId {
+        self.submit_as(caller, request, wait_for, true)
+    }
+
+    /// Submits a plan; without `may_nest` for a caller who may not know of the parent that it names.
+    pub fn submit_as(
+        &mut self,
+        caller: u64,
+        request: &Arc<Request>,
+        wait_for: WaitFor,
+        may_nest: bool,
+    ) -> ExecutionId {
         let fresh_id = self.id();
         let execution_id = request.execution_id().unwrap_or(fresh_id);
         self.namespaces.entry(execution_id).or_insert(self.namespace);
@@ -328,6 +339,7 @@ impl World {
             submitter: submitter(caller, wait_for),
             request: Arc::clone(request),
             fresh_id,
+            may_nest,
             until_decided: UntilDecided::default(),
         }));
         execution_id

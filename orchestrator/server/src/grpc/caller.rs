@@ -244,9 +244,11 @@ impl Edge {
         }
     }
 
-    /// The namespace that a request for an execution is for. Without a name it is the parent's, if the request names a parent.
+    /// The namespace that a request for an execution is for, and whether it may be nested in the parent that it names. Without a name
+    /// of a namespace it is the parent's.
     ///
-    /// A nested execution passes the queue, so its parent must be of its own namespace.
+    /// A nested execution passes the queue, so its parent must be of its own namespace. One that the caller may not know of is as one
+    /// that is not there.
     ///
     /// # Errors
     /// As [`Caller::namespace`], and if the parent is of another namespace.
@@ -255,24 +257,31 @@ impl Edge {
         caller: &Caller,
         requested: &str,
         parent: Option<&str>,
-    ) -> Result<Namespace, tonic::Status> {
+    ) -> Result<(Namespace, bool), tonic::Status> {
         // Whether it is an id at all is for the contract to say.
         let of_parent = match parent.and_then(|parent| parent.parse().ok()) {
-            Some(parent) => self.place_of(parent).await?.map(|place| place.namespace),
+            Some(parent) => {
+                let place = self.place_of(parent).await?;
+                let known = place.filter(|place| caller.knows(parent, place));
+                known.map(|place| place.namespace)
+            }
             None => None,
         };
         let namespace = match (requested, &of_parent) {
             ("", Some(of_parent)) => caller.namespace(of_parent.as_str())?,
             (requested, _) => caller.namespace(requested)?,
         };
-        if of_parent.is_some_and(|of_parent| of_parent != namespace) {
+        if of_parent
+            .as_ref()
+            .is_some_and(|of_parent| *of_parent != namespace)
+        {
             return Err(Rejection::InvalidField {
                 field: "parent_execution_id",
                 message: "is of another namespace".to_owned(),
             }
             .into());
         }
-        Ok(namespace)
+        Ok((namespace, of_parent.is_some()))
     }
 
     /// True if the caller may know of the execution. A caller that sees everything may ask for anything.

@@ -175,6 +175,7 @@ impl Callers {
             submitter,
             request: plan(byte % PLANS),
             fresh_id: ExecutionId::from_random(random),
+            may_nest: true,
             until_decided: UntilDecided::default(),
         })
     }

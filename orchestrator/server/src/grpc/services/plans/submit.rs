@@ -25,6 +25,7 @@ use tonic::{Response, Status};
 struct HandIn {
     request: Arc<PlanRequest>,
     namespace: Namespace,
+    may_nest: bool,
     fresh_id: ExecutionId,
     until_decided: UntilDecided,
 }
@@ -108,7 +109,7 @@ impl Plans {
     ) -> Result<HandIn, Status> {
         let parent = request.parent_execution_id.as_deref();
         caller.check_parent(parent)?;
-        let asked = self
+        let (asked, may_nest) = self
             .edge
             .namespace_asked(caller, &request.namespace, parent)
             .await?;
@@ -121,6 +122,7 @@ impl Plans {
         Ok(HandIn {
             request: Arc::new(request.with_provenance(provenance.encode())),
             namespace: provenance.namespace,
+            may_nest,
             fresh_id: crate::grpc::fresh_execution_id(clock::unix_ms()),
             until_decided: UntilDecided::hold(room),
         })
@@ -182,6 +184,7 @@ impl HandIn {
             submitter,
             request: self.request,
             fresh_id: self.fresh_id,
+            may_nest: self.may_nest,
             until_decided: self.until_decided,
         })
     }
