@@ -10,7 +10,7 @@ use escapement_triggers::{Cause, Due, FiringKey, Missed, due};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 
-use super::firing::{Found, Made, SKIPPED, fire, keep, of_store};
+use super::firing::{Found, Made, SKIPPED, fire, keep, known, of_store};
 use super::reading::{catch_up_of, schedule_of};
 use super::record::{Kept, KeptFiring, found_of, kept, put};
 
@@ -150,6 +150,10 @@ pub(super) fn miss(
     };
     let mut kept: Kept = kept(&definition).map_err(of_store)?;
     let name = FiringKey::new(trigger_id, &Cause::Due(missed.first_ms)).text();
+    // What fired before the clock was set back was not missed.
+    let has_fired = known(host.definition(DefinitionKind::Firing, &name))
+        .map_err(of_store)?
+        .is_some();
     let firing = v1::Firing {
         firing_id: name.clone(),
         trigger_id: trigger_id.to_owned(),

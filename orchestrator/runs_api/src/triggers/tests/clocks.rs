@@ -2,12 +2,14 @@
 
 use escapement_runs_host::RunsHost;
 use escapement_store::runs::DefinitionKind;
+use escapement_triggers::Missed;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config as Kind;
 
 use super::world::{World, nothing};
-use crate::triggers::firing::{keep, now_ms};
+use crate::triggers::firing::{STARTED, keep, now_ms};
 use crate::triggers::record::{Kept, kept};
+use crate::triggers::turns::miss;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -42,4 +44,33 @@ async fn an_instant_that_comes_again_is_handled() {
     let of_instant = firings.iter().filter(|firing| firing.due_at == instant);
     assert_eq!(of_instant.count(), 1);
     assert!(world.triggers.index().next() > Some(instant));
+}
+
+#[tokio::test]
+async fn an_instant_that_has_fired_was_not_missed() {
+    let world = World::new();
+    let schedule = v1::Schedule {
+        cron: "* * * * *".to_owned(),
+        ..v1::Schedule::default()
+    };
+    let trigger = world.trigger(Kind::Schedule(schedule), nothing(), "allow").await;
+    let instant = now_ms() / MINUTE_MS * MINUTE_MS;
+    handled_up_to(&world, &trigger, instant - 1).await;
+    world.triggers.handle_due(&trigger).await.unwrap();
+    handled_up_to(&world, &trigger, instant - 1).await;
+    let id = trigger.clone();
+    let missed = Missed {
+        first_ms: instant,
+        n: 1,
+    };
+    let misses = move |host: &mut RunsHost| assert!(miss(host, &id, missed, instant, instant).unwrap());
+    world.changes(misses).await;
+    let firings = world.firings(&trigger).await;
+    let of_instant: Vec<_> = firings
+        .iter()
+        .filter(|firing| firing.due_at == instant)
+        .map(|firing| (firing.status.as_str(), firing.run_id.is_empty()))
+        .collect();
+    assert_eq!(of_instant, [(STARTED, false)]);
+    assert!(world.kept(&trigger).await.handled_ms >= instant);
 }
