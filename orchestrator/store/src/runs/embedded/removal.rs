@@ -90,6 +90,9 @@ pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>
     connection.query_row(sql, [NEWEST_MAX], |row| row.get(0))
 }
 
+/// End and number of a run, and the column of its place in the order of ending.
+type EndedRun = ((i64, u64), Option<[u8; 8]>);
+
 /// The next runs that ended before that moment, and of those behind them `n_too_many` at most, whenever they ended; none behind one
 /// that is held, by its place and its end.
 fn due(
@@ -102,7 +105,7 @@ fn due(
     let sql = "SELECT ended_at, number, ending FROM run INDEXED BY run_ended WHERE ended_at IS NOT NULL \
                AND (ended_at, number) > (?1, ?2) ORDER BY ended_at, number LIMIT ?3";
     let (ended_at, number) = after;
-    let next: Vec<((i64, u64), Option<[u8; 8]>)> = connection
+    let next: Vec<EndedRun> = connection
         .prepare_cached(sql)
         .and_then(|mut select| {
             let bounds = params![ended_at, column_number(number), RUNS_REMOVED_PER_STEP_MAX as i64];
@@ -113,7 +116,7 @@ fn due(
             select.query_map(bounds, one)?.collect()
         })
         .map_err(working)?;
-    let is_due = |(nth, ((ended_at, _), place)): &(u64, ((i64, u64), Option<[u8; 8]>))| {
+    let is_due = |(nth, ((ended_at, _), place)): &(u64, EndedRun)| {
         (*nth < n_too_many || before.is_some_and(|before| *ended_at < before))
             && !is_held(place.map(u64::from_be_bytes), *ended_at)
     };
