@@ -27,6 +27,8 @@ workloads! {
     "engine-resume-256" attempt => resume();
     "engine-heartbeat-2000" heartbeat => heartbeats();
     "engine-hand-out-beside-busy" attempt => hand_outs();
+    "engine-leave-500" caller => leaves(500);
+    "engine-leave-8000" caller => leaves(8_000);
     "engine-explain-1024" step => explain(false);
     "engine-explain-1024-words" step => explain(true);
 }
@@ -67,6 +69,25 @@ fn plans(shape: Shape, n_executions: u64) -> u64 {
     let n_steps = n_executions * shape.steps as u64;
     assert_eq!(world.n_steps_completed, 1 + n_steps, "every step completes");
     n_steps
+}
+
+/// Callers that wait for one execution and leave, the last one first.
+fn leaves(n_callers: u64) -> u64 {
+    let mut world = World::new(|_| {});
+    world.inputs(vec![submission(
+        1,
+        &Shape::chain(1).request(1),
+        WaitFor::Accepted,
+    )]);
+    let callers = 2..2 + n_callers;
+    let wait = |n| Input::Wait {
+        caller: CallerId(n).into(),
+        execution_id: execution_id(1),
+    };
+    world.inputs(callers.clone().map(wait).collect());
+    world.counts = true;
+    world.inputs(callers.rev().map(|n| Input::CallerGone(CallerId(n))).collect());
+    n_callers
 }
 
 /// A chain as in `engine-chain-64`, with somebody who watches: what a step takes more is about what watching costs.

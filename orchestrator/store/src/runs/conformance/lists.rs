@@ -1,6 +1,6 @@
 //! Stories about lists. Changes nothing that it lists.
 
-use escapement_model::Namespace;
+use escapement_model::{Namespace, RunId};
 
 use super::{Make, RunSample, commit, reader};
 use crate::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary};
@@ -53,99 +53,69 @@ pub(super) fn lists_are_in_order_and_page_without_gaps(make: Make<'_>) {
 pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
     let (reader, mut runs) = filled(make);
     runs.sort_by_key(|run| std::cmp::Reverse(run.key()));
-    let text = |text: &str| Some(text.to_owned());
     let parent = runs.iter().find_map(|run| run.created.parent);
-    let filters = [
-        RunFilter {
-            states: vec![9],
-            ..RunFilter::default()
-        },
-        RunFilter {
-            owner: text("owner 1"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            plan: text("plan 2"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            goal: text("goal 2"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            trigger: text("nightly"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            session: text("session 3"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            parent,
-            ..RunFilter::default()
-        },
-        RunFilter {
-            states: vec![9],
-            owner: text("owner 1"),
-            plan: text("plan 2"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            states: vec![9, 2, 3],
-            owner: text("owner 1"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            states: vec![1, 2, 3],
-            owner: text("owner 2"),
-            is_live: true,
-            ..RunFilter::default()
-        },
-        RunFilter {
-            states: vec![9, 2],
-            namespaces: named(&["agents", "billing", "default"]),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            owner: text("owner 2"),
-            namespaces: named(&["billing", "default"]),
-            is_live: true,
-            ..RunFilter::default()
-        },
-        RunFilter {
-            states: vec![9],
-            plan: text("plan 2"),
-            goal: text("goal 2"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            namespaces: named(&["billing"]),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            namespaces: named(&["default"]),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            namespaces: named(&["agents", "default"]),
-            states: vec![9],
-            ..RunFilter::default()
-        },
-        RunFilter {
-            namespaces: named(&["agents"]),
-            owner: text("owner 1"),
-            ..RunFilter::default()
-        },
-        RunFilter {
-            namespaces: named(&[]),
-            ..RunFilter::default()
-        },
-    ];
+    let filters = [by_link(parent), by_place()].concat();
     for (place, filter) in filters.iter().enumerate() {
         let expected: Vec<RunSummary> = runs.iter().filter(|run| is_shown(filter, run)).cloned().collect();
         assert_eq!(all(&*reader, filter, 4), expected, "{filter:?}");
         assert_eq!(expected.is_empty(), place == filters.len() - 1, "{filter:?}");
     }
+}
+
+fn only(change: impl FnOnce(&mut RunFilter)) -> RunFilter {
+    let mut filter = RunFilter::default();
+    change(&mut filter);
+    filter
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+/// Filters by what runs belong to.
+fn by_link(parent: Option<RunId>) -> Vec<RunFilter> {
+    vec![
+        only(|filter| filter.plan = text("plan 2")),
+        only(|filter| filter.goal = text("goal 2")),
+        only(|filter| filter.trigger = text("nightly")),
+        only(|filter| filter.session = text("session 3")),
+        only(|filter| filter.parent = parent),
+        only(|filter| {
+            (filter.states, filter.owner, filter.plan) = (vec![9], text("owner 1"), text("plan 2"));
+        }),
+        only(|filter| {
+            (filter.states, filter.plan, filter.goal) = (vec![9], text("plan 2"), text("goal 2"));
+        }),
+    ]
+}
+
+/// Filters by state, owner and namespace; the last one lets nothing through.
+fn by_place() -> Vec<RunFilter> {
+    vec![
+        only(|filter| filter.states = vec![9]),
+        only(|filter| filter.owner = text("owner 1")),
+        only(|filter| (filter.states, filter.owner) = (vec![9, 2, 3], text("owner 1"))),
+        only(|filter| {
+            (filter.states, filter.owner) = (vec![1, 2, 3], text("owner 2"));
+            filter.is_live = true;
+        }),
+        only(|filter| {
+            (filter.states, filter.namespaces) = (vec![9, 2], named(&["agents", "billing", "default"]));
+        }),
+        only(|filter| {
+            (filter.owner, filter.namespaces) = (text("owner 2"), named(&["billing", "default"]));
+            filter.is_live = true;
+        }),
+        only(|filter| filter.namespaces = named(&["billing"])),
+        only(|filter| filter.namespaces = named(&["default"])),
+        only(|filter| {
+            (filter.states, filter.namespaces) = (vec![9], named(&["agents", "default"]));
+        }),
+        only(|filter| {
+            (filter.owner, filter.namespaces) = (text("owner 1"), named(&["agents"]));
+        }),
+        only(|filter| filter.namespaces = named(&[])),
+    ]
 }
 
 fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
