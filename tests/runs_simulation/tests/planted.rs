@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 
 /// A fault that this many seeds do not show is not found.
-const SEEDS: u64 = 800;
+const SEEDS: u64 = 1_600;
 /// Names the fault for the process that plants it.
 const WANTED: &str = "ESCAPEMENT_PLANTED";
 

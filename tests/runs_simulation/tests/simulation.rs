@@ -54,7 +54,7 @@ const FLOORS: [(&str, u64); 70] = [
     ("generations within a budget", 130),
     ("instants that are missed", 38),
     ("instants that fire", 125),
-    ("looks again", 6),
+    ("looks again", 2),
     ("looks at artifacts", 35),
     ("outcomes", 1_200),
     ("patches of sessions", 70),

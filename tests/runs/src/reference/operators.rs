@@ -109,10 +109,12 @@ impl Run {
 
     fn set_back(&mut self, set: &[usize]) {
         for step in set {
+            // What a branch went past before it was set back, it has not gone past any more.
+            let passed_by = self.steps[*step].passed_by.filter(|by| !set.contains(by));
+            self.steps[*step].passed_by = passed_by;
             if self.steps[*step].state == StepState::Pending {
                 continue;
             }
-            let passed_by = self.steps[*step].passed_by.filter(|by| !set.contains(by));
             self.cancel_children(*step);
             self.close_requests(*step);
             let keeps = self.reads(Misreading::ApprovalSurvivesRewind) && self.was_approved(*step);

@@ -272,6 +272,10 @@ impl Book {
             desk.finds("RI18", &text);
         }
         artifact.verdict = Some(is_right);
+        let maker = artifact.declared.unit.filter(|_| !is_right);
+        if let Some(maker) = maker {
+            self.made_what_is_wrong(maker, desk);
+        }
         desk.count(match is_right {
             true => "artifacts that are right",
             false => "artifacts that are wrong",

@@ -328,6 +328,18 @@ impl Book {
             .excuse(|deed| deed.run == run && deed.unit == unit && deed.attempt == attempts);
     }
 
+    // RUN-12.9
+    /// What a unit made is wrong: no later revision takes its result, so what made it is called again.
+    pub(super) fn made_what_is_wrong(&self, unit: Unit, desk: &mut Desk<'_>) {
+        let (run, revision) = (self.id, self.n_revisions);
+        let of_step = self.settled.taken.iter().filter(|it| it.0 == unit.step);
+        let taken: BTreeSet<Key> = of_step.map(|it| it.1).collect();
+        desk.deeds.excuse(|deed| {
+            let is_own = deed.run == run && deed.revision == revision && deed.unit == unit;
+            is_own || deed.seen.is_some_and(|seen| taken.contains(&seen))
+        });
+    }
+
     /// A step is set back, which repeats what it did only if that is allowed.
     pub(super) fn sets_back(&mut self, step: u32, desk: &mut Desk<'_>) {
         let (run, revision) = (self.id, self.n_revisions);
