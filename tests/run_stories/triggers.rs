@@ -376,12 +376,19 @@ async fn s66_a_firing_waits_is_skipped_or_runs_while_another_run_lives() {
         2
     );
 
-    // Deletion keeps runs and firings.
+    // Deletion keeps runs and firings, and saved plans, which name it no more.
+    let steps = document(json!([question("q")]));
+    let plan = json!({ "plan": { "name": "p", "goal": "g", "trigger_id": made[2] }, "document": steps });
+    let plan = world.call("PlanService/CreatePlan", plan).await["plan"].take();
+    assert_eq!(plan["trigger_id"], json!(made[2]));
     world
         .call("TriggerService/DeleteTrigger", json!({ "trigger_id": made[2] }))
         .await;
     assert_eq!(world.all_runs(json!({ "trigger_id": made[2] })).await.len(), 2);
     assert_eq!(firings(&world, &made[2]).await.len(), 2);
+    let left = json!({ "plan_id": plan["plan_id"] });
+    let left = world.call("PlanService/GetPlan", left).await["plan"].take();
+    assert_eq!((&left["name"], &left["trigger_id"]), (&json!("p"), &json!("")));
     let refusal = world
         .refusal("TriggerService/GetTrigger", json!({ "trigger_id": made[2] }))
         .await;

@@ -1,6 +1,7 @@
 //! Artifacts that outputs declare, and the look at them before a run completes.
 
 use escapement_run::Input;
+use escapement_run::budget::Budget;
 use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Constraints, EffectClass, Risk, Spec};
@@ -214,6 +215,22 @@ fn a_look_that_fails_is_repeated_three_times() {
     world.complete("a", image(json!({"path": "cat.png"})));
     world.settle(look(&world), failed(OutcomeClass::FailedForGood));
     assert_eq!(world.error().0, "ARTIFACT_INVALID");
+}
+
+// RUN-12.9, RUN-13.8
+#[test]
+fn a_look_at_an_artifact_counts_in_no_budget() {
+    let mut tight = wants(&["image"]);
+    tight.budget = Some(Budget {
+        max_tool_calls: Some(1),
+        ..Budget::default()
+    });
+    let mut world = world(tight);
+    world.complete("a", image(json!({"path": "cat.png"})));
+    assert_eq!(world.run.shown().as_str(), "verifying");
+    world.settle(look(&world), completed(stat(json!({}))));
+    assert_eq!(world.run.shown().as_str(), "completed");
+    assert_eq!(world.run.state().used().tool_calls, 1);
 }
 
 // RUN-12.8
