@@ -171,7 +171,7 @@ pub(super) fn miss(
         ..KeptFiring::default()
     };
     let change = put(definition.namespace.clone(), trigger_id, 0, now, &record);
-    if !planted::is_on(Bug::RunMissForgotten) {
+    if !has_fired && !planted::is_on(Bug::RunMissForgotten) {
         host.define(DefinitionKind::Firing, &name, change);
     }
     kept.handled_ms = kept.handled_ms.max(handled_ms);

@@ -47,9 +47,11 @@ impl World {
             store: MemoryRunsDisk::new().open(),
             config: config.clone(),
             removal: RunRemoval::default(),
+            feed: escapement_store::FeedMark::default(),
             newest_ms: None,
             outgoing,
             tally: Tally::default(),
+            traces: None,
             cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
         })
         .unwrap();

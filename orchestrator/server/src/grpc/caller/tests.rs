@@ -47,6 +47,7 @@ fn a_caller_with_one_namespace_need_not_name_it_and_no_other_is_its() {
         principal: submitter_of(&["billing"]),
         row: None,
         attempt: None,
+        scopes: None,
     };
     assert_eq!(caller.namespace("").unwrap(), name("billing"));
     assert_eq!(caller.listed("").unwrap(), Some(vec![name("billing")]));
