@@ -93,7 +93,9 @@ fn run() -> ExitCode {
     });
     // A file operation that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    flush.map(Flush::wait);
+    if let Some(flush) = flush {
+        flush.wait();
+    }
     exit_code(ended)
 }
 

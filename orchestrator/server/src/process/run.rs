@@ -74,11 +74,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
 
     let (to_writer, asked) = std_mpsc::channel();
     let operators = operators(to_writer.clone());
-    let (stored, stored_rx) = mpsc::unbounded_channel();
+    let ((stored, stored_rx), (loaded, loaded_rx)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let (wanted, wanted_rx) = std_mpsc::channel();
-    let (loaded, loaded_rx) = mpsc::unbounded_channel();
-    let (drained, drained_rx) = watch::channel(None);
-    let (closing, closing_rx) = watch::channel(false);
+    let ((drained, drained_rx), (closing, closing_rx)) = (watch::channel(None), watch::channel(false));
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref(), metrics.clone())?;
@@ -112,17 +110,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     );
     edge.metrics = metrics.clone();
     let (feed, callers) = (deliveries.mark_of_runs(), runtimes.caller_threads());
-    let start_runs = |store| {
-        Runs::start(
-            config,
-            store,
-            feed,
-            &edge,
-            &callers.small,
-            security.rules(),
-            traces,
-        )
-    };
+    let (small, rules) = (callers.small.clone(), security.rules());
+    let start_runs = |store| Runs::start(config, store, feed, &edge, &small, rules, traces);
     let runs = runs_store.map(start_runs).transpose()?;
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
