@@ -80,7 +80,7 @@ fn requests(method: &MethodDescriptor, run_id: &str) -> Vec<(String, DynamicMess
 }
 
 /// Answers that a request may have, however strange it is.
-const EXPECTED: [Code; 7] = [
+const EXPECTED: [Code; 8] = [
     Code::Ok,
     Code::InvalidArgument,
     Code::NotFound,
@@ -88,6 +88,8 @@ const EXPECTED: [Code; 7] = [
     Code::AlreadyExists,
     Code::Aborted,
     Code::PermissionDenied,
+    // A place in a feed that there is not.
+    Code::OutOfRange,
 ];
 
 #[tokio::test]

@@ -135,6 +135,7 @@ fn every_list_and_map_of_the_api_of_runs_is_counted() {
         ("CreateRunRequest", v1::CreateRunRequest::LISTS),
         ("PreviewRunRequest", v1::PreviewRunRequest::LISTS),
         ("ListRunEventsRequest", v1::ListRunEventsRequest::LISTS),
+        ("ReadEventsRequest", v1::ReadEventsRequest::LISTS),
         ("ExplainRunRequest", v1::ExplainRunRequest::LISTS),
         ("CreatePlanRequest", v1::CreatePlanRequest::LISTS),
         ("ImportPlanRequest", v1::ImportPlanRequest::LISTS),
