@@ -123,22 +123,14 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
 }
 
 // RUN-4.13
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
     let World { handle, outgoing, .. } = World::new();
     let (contract, mut submitted) = mpsc::unbounded_channel();
-    perform(
-        Contract(contract),
-        &handle,
-        ONE_AT_A_TIME,
-        outgoing,
-        &Handle::current(),
-    );
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     for (n, action) in [(1, "x.a"), (2, "x.b")] {
         handle.create(create(id(n), &one(action))).await.unwrap();
     }
-    let first = next(&mut submitted, "x.a").await;
     let rewind = Input::Rewind {
         step_key: "a".to_owned(),
         scope: RewindScope::Dependents,
@@ -146,6 +138,15 @@ async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
     };
     handle.input(id(2), Condition::default(), rewind).await.unwrap();
     handle.create(create(id(3), &one("x.c"))).await.unwrap();
+    // All of them wait before the first is answered: on one thread they are taken in at once.
+    perform(
+        Contract(contract),
+        &handle,
+        ONE_AT_A_TIME,
+        outgoing,
+        &Handle::current(),
+    );
+    let first = next(&mut submitted, "x.a").await;
     first.send(Status::invalid_argument("no")).unwrap();
     // Of the two attempts of the second run, the one that was fenced is passed over.
     for action in ["x.c", "x.b"] {
