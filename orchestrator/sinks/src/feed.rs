@@ -12,7 +12,7 @@ use escapement_contract::Status as PlanStatus;
 use escapement_model::{ExecutionId, InvalidId};
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
 use escapement_transport::CallClass;
-use escapement_transport::refusal::plain;
+use escapement_transport::refusal::{cursor_gone, event_damaged};
 use escapement_transport::response_budget::{ResponseBudget, ResponsePermit, TakeDeadline};
 use escapement_wire::v1;
 use futures_core::Stream;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use tonic::{Code, Status};
+use tonic::Status;
 
 /// Where settled executions are read.
 pub trait FeedSource: Send + Sync + 'static {
@@ -183,11 +183,13 @@ impl<S: FeedSource> Feed<S> {
             return Ok(true);
         }
         if from.after < page.removed || from.after > page.newest || !has_id {
-            return Err(gone(&page));
+            return Err(cursor_gone(page.removed, page.newest));
         }
         self.from.after_id = None;
         if page.until == from.after {
-            return page.damaged.map_or(Ok(false), |sequence| Err(damaged(sequence)));
+            return page
+                .damaged
+                .map_or(Ok(false), |sequence| Err(event_damaged("execution", sequence)));
         }
         self.from.after = page.until;
         self.page = page.answers;
@@ -322,29 +324,6 @@ pub(crate) fn stands_at(reader: &dyn Reader, place: u64, id: ExecutionId) -> Res
     let found = page.executions.first();
     let is_there = found.is_some_and(|(at, execution)| *at == place && execution.summary.execution_id == id);
     Ok(is_there || page.damaged == Some(place))
-}
-
-fn gone(page: &Told) -> Status {
-    let oldest = page.removed + 1;
-    let newest = page.newest;
-    plain(
-        Code::OutOfRange,
-        "CURSOR_GONE",
-        format!(
-            "After this event not all events are there: those before {oldest} were removed, or the store was restored from an \
-             older copy, which ends with {newest}; read anew with after_sequence 0."
-        ),
-        [("oldest", oldest.to_string()), ("newest", newest.to_string())],
-    )
-}
-
-fn damaged(place: u64) -> Status {
-    plain(
-        Code::DataLoss,
-        "RECORD_DAMAGED",
-        format!("The execution of event {place} is damaged; go on behind it with after_sequence {place}."),
-        [("sequence", place.to_string())],
-    )
 }
 
 fn sequence(place: u64) -> i64 {

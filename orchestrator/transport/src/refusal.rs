@@ -126,6 +126,31 @@ pub fn again_later<const N: usize>(
     Status::with_error_details(code, message, details)
 }
 
+/// The refusal of a place in a feed behind which something is missing: up to the place `removed` all was removed, and `newest` is the
+/// last place that there is.
+pub fn cursor_gone(removed: u64, newest: u64) -> Status {
+    let oldest = removed + 1;
+    plain(
+        Code::OutOfRange,
+        "CURSOR_GONE",
+        format!(
+            "After this event not all events are there: those before {oldest} were removed, or the store was restored from an \
+             older copy, which ends with {newest}; read anew with after_sequence 0."
+        ),
+        [("oldest", oldest.to_string()), ("newest", newest.to_string())],
+    )
+}
+
+/// The refusal of an event at a place of a feed: what has ended there, by the word that callers know it by, is damaged.
+pub fn event_damaged(what: &str, place: u64) -> Status {
+    plain(
+        Code::DataLoss,
+        "RECORD_DAMAGED",
+        format!("The {what} of event {place} is damaged; go on behind it with after_sequence {place}."),
+        [("sequence", place.to_string())],
+    )
+}
+
 /// The details of a status: a reason of ours, and facts for programs.
 pub fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> ErrorDetails {
     let metadata: HashMap<String, String> = metadata

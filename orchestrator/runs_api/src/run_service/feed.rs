@@ -9,14 +9,14 @@ use crate::views::signed;
 use escapement_model::{Namespace, RunId};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, RunSummary};
-use escapement_transport::refusal::plain;
+use escapement_transport::refusal::{cursor_gone, event_damaged};
 use escapement_wire::runs::v1;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status};
+use tonic::Status;
 
 type Answer = v1::ReadEventsResponse;
 
@@ -185,13 +185,13 @@ impl Feed {
             return Ok(true);
         }
         if after < page.removed || after > page.last || !page.has_id {
-            return Err(Ended::Because(gone(&page)));
+            return Err(Ended::Because(cursor_gone(page.removed, page.last)));
         }
         self.after_id = None;
         if page.until == after {
             return match page.damaged {
                 None => Ok(false),
-                Some(place) => Err(Ended::Because(damaged(place))),
+                Some(place) => Err(Ended::Because(event_damaged("run", place))),
             };
         }
         for (place, event) in page.events {
@@ -248,28 +248,6 @@ fn page(
         removed: page.removed,
         has_id: has_id || after <= page.removed,
     })
-}
-
-fn gone(page: &Page) -> Status {
-    let (oldest, newest) = (page.removed + 1, page.last);
-    plain(
-        Code::OutOfRange,
-        "CURSOR_GONE",
-        format!(
-            "After this event not all events are there: those before {oldest} were removed, or the store was restored from an \
-             older copy, which ends with {newest}; read anew with after_sequence 0."
-        ),
-        [("oldest", oldest.to_string()), ("newest", newest.to_string())],
-    )
-}
-
-fn damaged(place: u64) -> Status {
-    plain(
-        Code::DataLoss,
-        "RECORD_DAMAGED",
-        format!("The run of event {place} is damaged; go on behind it with after_sequence {place}."),
-        [("sequence", place.to_string())],
-    )
 }
 
 /// How long a stream is silent at most.
