@@ -172,14 +172,6 @@ impl RunOrder {
             }
         }
     }
-
-    /// The one of two that a list shows first.
-    pub(super) fn first(self, one: RunKey, other: RunKey) -> RunKey {
-        match self.compare(one, other) {
-            Ordering::Less | Ordering::Equal => one,
-            Ordering::Greater => other,
-        }
-    }
 }
 
 /// A page of a list of runs.

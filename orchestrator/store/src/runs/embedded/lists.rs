@@ -282,27 +282,8 @@ pub(super) fn keys(
     behind: Option<RunKey>,
     limit: usize,
 ) -> Result<Keys, StoreFault> {
-    let n_rows = (ROWS_LOOKED_AT_MAX / stretches.len().max(1)).max(1);
-    let (mut found, mut reached) = (Vec::new(), None);
-    for stretch in stretches {
-        let (keys, stopped) = stretch.keys(connection, order, behind, limit, n_rows)?;
-        found.extend(keys);
-        reached = match (reached, stopped) {
-            (Some(reached), Some(stopped)) => Some(order.first(reached, stopped)),
-            (reached, stopped) => reached.or(stopped),
-        };
-    }
-    found.sort_unstable_by(|one, other| order.compare(*one, *other));
-    found.dedup();
-    // What is behind the place where a stretch was left may have others of that stretch in front of it.
-    if let Some(reached) = reached {
-        found.retain(|key| order.compare(*key, reached) != Ordering::Greater);
-    }
-    if found.len() > limit {
-        found.truncate(limit);
-        reached = found.last().copied();
-    }
-    Ok((found, reached))
+    let look = |stretch: &Stretch, n_rows| stretch.keys(connection, order, behind, limit, n_rows);
+    merged(stretches, look, |one, other| order.compare(*one, *other), limit)
 }
 
 /// The places of open input requests of a page, and where the next one goes on.
@@ -314,16 +295,32 @@ pub(super) fn open_requests(
     limit: usize,
 ) -> Result<(Vec<u64>, Option<u64>), StoreFault> {
     let stretches = of_requests(owner, namespaces);
+    let look = |stretch: &Stretch, n_rows| stretch.places(connection, after, limit, n_rows);
+    merged(&stretches, look, u64::cmp, limit)
+}
+
+/// One page out of the pages of all these stretches, in the order that `compare` has, and where the next one goes on. `look` looks at
+/// so many rows of a stretch at most.
+fn merged<K: Copy + PartialEq>(
+    stretches: &[Stretch],
+    look: impl Fn(&Stretch, usize) -> Result<(Vec<K>, Option<K>), StoreFault>,
+    compare: impl Fn(&K, &K) -> Ordering,
+    limit: usize,
+) -> Result<(Vec<K>, Option<K>), StoreFault> {
     let n_rows = (ROWS_LOOKED_AT_MAX / stretches.len().max(1)).max(1);
-    let (mut found, mut reached) = (Vec::new(), None);
-    for stretch in &stretches {
-        let (places, stopped) = stretch.places(connection, after, limit, n_rows)?;
-        found.extend(places);
-        reached = reached.into_iter().chain(stopped).min();
+    let (mut found, mut stopped) = (Vec::new(), Vec::new());
+    for stretch in stretches {
+        let (keys, at) = look(stretch, n_rows)?;
+        found.extend(keys);
+        stopped.extend(at);
     }
-    found.sort_unstable();
+    found.sort_unstable_by(&compare);
     found.dedup();
-    found.retain(|place| reached.is_none_or(|reached| *place <= reached));
+    let mut reached = stopped.into_iter().min_by(&compare);
+    // What is behind the place where a stretch was left may have others of that stretch in front of it.
+    if let Some(reached) = &reached {
+        found.retain(|key| compare(key, reached) != Ordering::Greater);
+    }
     if found.len() > limit {
         found.truncate(limit);
         reached = found.last().copied();
