@@ -17,7 +17,7 @@ use escapement_store::{
 };
 use rusqlite::Connection;
 
-use crate::earlier::take_back;
+use crate::earlier::{EXECUTIONS, take_back};
 use crate::scratch::Scratch;
 
 const N_ALL: u64 = 200;
@@ -414,7 +414,7 @@ fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
     drop(store);
     let file = directory.path().join("backup");
     back_up(directory.path(), &file, false, &mut |_| {}).unwrap();
-    take_back(&file, 1);
+    take_back(EXECUTIONS, &file, 1);
     let target = Scratch::new();
     let restored = restore(&file, target.path(), RestoreOptions::default(), &mut |_| {}).unwrap();
     assert_eq!((restored.is_kept, restored.n_withheld), (true, 1));

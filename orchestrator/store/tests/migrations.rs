@@ -13,7 +13,7 @@ use escapement_store::{
 };
 use rusqlite::Connection;
 
-use crate::earlier::{NEWEST, schema, take_back};
+use crate::earlier::{EXECUTIONS, schema, take_back};
 use crate::scratch::Scratch;
 
 /// The versions that brought what this test looks at.
@@ -41,7 +41,7 @@ fn a_store_of_every_earlier_version_is_brought_to_the_newest_and_keeps_everythin
     let newest = Scratch::new();
     drop(open(&newest));
     let expected = schema(&Connection::open(newest.path().join("executions.db")).unwrap());
-    for version in 1..=NEWEST {
+    for version in 1..=EXECUTIONS.len() {
         let directory = Scratch::new();
         let mut samples: Vec<Sample> = (1..=7).map(Sample::new).collect();
         if version < WITH_NAMESPACES {
@@ -75,10 +75,13 @@ fn a_store_of_every_earlier_version_is_brought_to_the_newest_and_keeps_everythin
             n_settled = 4;
         }
         drop(store);
-        take_back(&directory.path().join("executions.db"), version);
+        take_back(EXECUTIONS, &directory.path().join("executions.db"), version);
 
         let mut store = open(&directory);
-        assert_eq!(store.opening().schema_version, i64::try_from(NEWEST).unwrap());
+        assert_eq!(
+            store.opening().schema_version,
+            i64::try_from(EXECUTIONS.len()).unwrap()
+        );
         let connection = Connection::open(directory.path().join("executions.db")).unwrap();
         let mut found = schema(&connection);
         let mut wanted = expected.clone();

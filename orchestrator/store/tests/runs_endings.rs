@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod earlier_runs;
+mod earlier;
 mod scratch;
 
 use escapement_store::runs::conformance::RunSample;
@@ -62,7 +62,7 @@ fn what_ended_before_places_were_kept_has_none_and_what_ends_behind_begins_with_
         end_at_once(&mut store, 2);
         commit(&mut store, living.create());
     }
-    earlier_runs::take_back(directory.path(), 2);
+    earlier::take_back(earlier::RUNS, &directory.path().join("runs.db"), 2);
     let mut store = open(directory.path());
     assert_eq!(places(&store), []);
     commit(&mut store, living.end(2));

@@ -1,7 +1,7 @@
 //! What belongs to which namespace in the embedded store of runs: kept, migrated, and covered by checksums.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod earlier_runs;
+mod earlier;
 mod scratch;
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use escapement_store::runs::{
 };
 use rusqlite::Connection;
 
-use crate::earlier_runs::{STEPS, schema, take_back};
+use crate::earlier::{RUNS, schema, take_back};
 use crate::scratch::Scratch;
 
 fn open(directory: &Path) -> EmbeddedRuns {
@@ -67,7 +67,7 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
     let newest = Scratch::new();
     drop(open(newest.path()));
     let newest = schema(&Connection::open(newest.path().join("runs.db")).unwrap());
-    for version in 1..=STEPS.len() {
+    for version in 1..=RUNS.len() {
         let directory = Scratch::new();
         let samples = [2, 4, 5, 7].map(RunSample::new);
         {
@@ -83,7 +83,7 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
                 DefinitionOutcome::Done { version: 1 }
             );
         }
-        take_back(directory.path(), version);
+        take_back(RUNS, &directory.path().join("runs.db"), version);
 
         let mut store = open(directory.path());
         let now = schema(&Connection::open(directory.path().join("runs.db")).unwrap());
