@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::Triggers;
-use super::firing::{Found, WAITING, known, now_ms};
-use super::record::{Kept, KeptFiring, found_of, kept};
-use super::turns::{due_of, forget_waiting, handled_of, miss};
+use super::firing::{Found, now_ms};
+use super::record::{Kept, kept};
+use super::turns::{due_of, forget_waiting, handled_of, miss, waiting_of};
 use crate::errors::Rejection;
 
 impl Triggers {
@@ -210,9 +210,8 @@ impl Triggers {
             .maker
             .handle()
             .readers()
-            .read(move |reader| known(reader.definition(DefinitionKind::Firing, &waiting)));
-        let waits = |firing: &KeptFiring| firing.firing.status == WAITING;
-        if let Some(found) = read.await?.filter(waits).and_then(|firing| found_of(&firing)) {
+            .read(move |reader| waiting_of(reader.definition(DefinitionKind::Firing, &waiting)));
+        if let Some(found) = read.await? {
             self.fire(trigger_id, found).await?;
             return Ok(());
         }

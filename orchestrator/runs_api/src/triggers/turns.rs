@@ -5,12 +5,13 @@ use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, RunId};
 use escapement_runs_host::{Create, Links, RunsHost};
 use escapement_runs_shell::CallError;
-use escapement_store::runs::{ClientRequest, DefinitionKind};
+use escapement_store::StoreFault;
+use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
 use escapement_triggers::{Cause, Due, FiringKey, Missed, due};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 
-use super::firing::{Found, Made, SKIPPED, fire, keep, known, of_store};
+use super::firing::{Found, Made, SKIPPED, WAITING, fire, keep, known, of_store};
 use super::reading::{catch_up_of, schedule_of};
 use super::record::{Kept, KeptFiring, found_of, kept, put};
 
@@ -71,9 +72,7 @@ pub fn go_on(
 ) -> Result<Option<v1::Firing>, CallError> {
     let waiting = stored(host, trigger_id)?.and_then(|kept| kept.waiting.first().cloned());
     let Some(name) = waiting else { return Ok(None) };
-    let record = host.definition(DefinitionKind::Firing, &name).map_err(of_store)?;
-    let record = record.map(|record| kept::<KeptFiring>(&record)).transpose();
-    match record.map_err(of_store)?.and_then(|record| found_of(&record)) {
+    match waiting_of(host.definition(DefinitionKind::Firing, &name)).map_err(of_store)? {
         Some(found) => fires(host, trigger_id, &found, make, now),
         None => {
             forget_waiting(host, trigger_id, &name)?;
@@ -177,6 +176,12 @@ pub(super) fn miss(
     kept.handled_ms = kept.handled_ms.max(handled_ms);
     keep(host, &definition, &kept, definition.updated_at);
     Ok(true)
+}
+
+/// The cause of a firing that still waits for its turn; `None` if it is gone, or cannot be read.
+pub(super) fn waiting_of(found: Result<Option<Definition>, StoreFault>) -> Result<Option<Found>, StoreFault> {
+    let record = known(found)?.filter(|record| record.firing.status == WAITING);
+    Ok(record.and_then(|record| found_of(&record)))
 }
 
 /// What is gone is not waited for.

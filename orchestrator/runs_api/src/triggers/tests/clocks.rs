@@ -25,15 +25,20 @@ async fn handled_up_to(world: &World, trigger_id: &str, at: i64) {
     world.changes(change).await;
 }
 
-#[tokio::test]
-async fn an_instant_that_comes_again_is_handled() {
-    let world = World::new();
+/// Makes a trigger that fires each minute; returns its id, and the newest instant.
+async fn each_minute(world: &World) -> (String, i64) {
     let schedule = v1::Schedule {
         cron: "* * * * *".to_owned(),
         ..v1::Schedule::default()
     };
     let trigger = world.trigger(Kind::Schedule(schedule), nothing(), "allow").await;
-    let instant = now_ms() / MINUTE_MS * MINUTE_MS;
+    (trigger, now_ms() / MINUTE_MS * MINUTE_MS)
+}
+
+#[tokio::test]
+async fn an_instant_that_comes_again_is_handled() {
+    let world = World::new();
+    let (trigger, instant) = each_minute(&world).await;
     // The second time it is as if its schedule had been changed with the clock before the instant.
     for _ in 0..2 {
         handled_up_to(&world, &trigger, instant - 1).await;
@@ -49,12 +54,7 @@ async fn an_instant_that_comes_again_is_handled() {
 #[tokio::test]
 async fn an_instant_that_has_fired_was_not_missed() {
     let world = World::new();
-    let schedule = v1::Schedule {
-        cron: "* * * * *".to_owned(),
-        ..v1::Schedule::default()
-    };
-    let trigger = world.trigger(Kind::Schedule(schedule), nothing(), "allow").await;
-    let instant = now_ms() / MINUTE_MS * MINUTE_MS;
+    let (trigger, instant) = each_minute(&world).await;
     handled_up_to(&world, &trigger, instant - 1).await;
     world.triggers.handle_due(&trigger).await.unwrap();
     handled_up_to(&world, &trigger, instant - 1).await;
