@@ -56,6 +56,28 @@ pub struct Setup<S> {
     pub cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
 }
 
+impl<S> Setup<S> {
+    /// Runs that are all kept, with nobody who reads their ends, counts what happens or traces them, of a store that is empty.
+    pub fn new(
+        store: S,
+        config: Config,
+        outgoing: UnboundedSender<Outgoing>,
+        cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
+    ) -> Self {
+        Self {
+            store,
+            config,
+            removal: RunRemoval::default(),
+            feed: FeedMark::default(),
+            newest_ms: None,
+            outgoing,
+            tally: Tally::default(),
+            traces: None,
+            cannot_go_on,
+        }
+    }
+}
+
 impl<S> std::fmt::Debug for Setup<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Setup")

@@ -12,8 +12,8 @@ use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::spec::ActionProfile;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, Tally, start};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunRemoval};
+use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
+use escapement_store::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::json::{from_opaque, to_opaque};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
@@ -52,17 +52,12 @@ impl World {
             max_live_runs: 50,
             max_runs: 1000,
         };
-        let (handle, thread) = start(Setup {
+        let (handle, thread) = start(Setup::new(
             store,
-            config: config.clone(),
-            removal: RunRemoval::default(),
-            feed: escapement_store::FeedMark::default(),
-            newest_ms: None,
+            config.clone(),
             outgoing,
-            tally: Tally::default(),
-            traces: None,
-            cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
-        })
+            Box::new(|why: Ending<'_>| panic!("{why:?}")),
+        ))
         .unwrap();
         let hung = Arc::default();
         let sent = Arc::default();

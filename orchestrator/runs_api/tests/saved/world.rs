@@ -9,10 +9,8 @@ use escapement_runs::{Config, NewRun};
 use escapement_runs_api::{Actions, Inbox, Plans};
 use escapement_runs_host::Create;
 use escapement_runs_shell::saved::find_plan;
-use escapement_runs_shell::{
-    CallError, Ending, Outgoing, RunsHandle, RunsThread, Setup, Tally, WantedPlan, start,
-};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunRemoval};
+use escapement_runs_shell::{CallError, Ending, Outgoing, RunsHandle, RunsThread, Setup, WantedPlan, start};
+use escapement_store::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::json::to_opaque;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -38,20 +36,15 @@ impl World {
 
     fn over(disk: MemoryRunsDisk, store: MemoryRuns) -> Self {
         let (outgoing, received) = unbounded_channel();
-        let (runs, thread) = start(Setup {
+        let (runs, thread) = start(Setup::new(
             store,
-            config: Config {
+            Config {
                 max_live_runs: 100,
                 max_runs: 1000,
             },
-            removal: RunRemoval::default(),
-            feed: escapement_store::FeedMark::default(),
-            newest_ms: None,
             outgoing,
-            tally: Tally::default(),
-            traces: None,
-            cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
-        })
+            Box::new(|why: Ending<'_>| panic!("{why:?}")),
+        ))
         .unwrap();
         Self {
             plans: Plans::new(runs.clone()),

@@ -14,7 +14,7 @@ use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Input, ShownState};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::Create;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, Tally, start};
+use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, MemoryRuns, MemoryRunsDisk, RunBatch,
@@ -87,20 +87,15 @@ impl World {
             store,
             damaged: Arc::clone(&damaged),
         };
-        let (handle, thread) = start(Setup {
+        let (handle, thread) = start(Setup::new(
             store,
-            config: Config {
+            Config {
                 max_live_runs: 10,
                 max_runs: 100,
             },
-            removal: RunRemoval::default(),
-            feed: escapement_store::FeedMark::default(),
-            newest_ms: None,
             outgoing,
-            tally: Tally::default(),
-            traces: None,
-            cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
-        })
+            Box::new(|why: Ending<'_>| panic!("{why:?}")),
+        ))
         .unwrap();
         Self {
             disk,

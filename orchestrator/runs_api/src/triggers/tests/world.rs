@@ -6,10 +6,8 @@ use bytes::Bytes;
 use escapement_model::{Namespace, Opaque};
 use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
-use escapement_runs_shell::{Ending, Outgoing, RunsHandle, Setup, Tally, start};
-use escapement_store::runs::{
-    Definition, DefinitionChange, DefinitionKind, DefinitionPut, MemoryRunsDisk, RunRemoval,
-};
+use escapement_runs_shell::{Ending, Outgoing, RunsHandle, Setup, start};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut, MemoryRunsDisk};
 use escapement_wire::json::to_opaque;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
@@ -43,17 +41,12 @@ impl World {
             max_live_runs: 50,
             max_runs: 1000,
         };
-        let (handle, _thread) = start(Setup {
-            store: MemoryRunsDisk::new().open(),
-            config: config.clone(),
-            removal: RunRemoval::default(),
-            feed: escapement_store::FeedMark::default(),
-            newest_ms: None,
+        let (handle, _thread) = start(Setup::new(
+            MemoryRunsDisk::new().open(),
+            config.clone(),
             outgoing,
-            tally: Tally::default(),
-            traces: None,
-            cannot_go_on: Box::new(|why: Ending<'_>| panic!("{why:?}")),
-        })
+            Box::new(|why: Ending<'_>| panic!("{why:?}")),
+        ))
         .unwrap();
         let maker = Runs::new(handle.clone(), config);
         Self {
