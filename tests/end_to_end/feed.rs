@@ -7,7 +7,7 @@ use escapement_tests::wait_for;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::{GetExecutionRequest, ReadEventsRequest, ReadEventsResponse};
 use serde_json::json;
-use tonic::{Code, Streaming};
+use tonic::{Code, Response, Streaming};
 use tonic_types::StatusExt;
 
 /// Everything behind that place, to the newest.
@@ -24,20 +24,37 @@ async fn read(world: &World, request: ReadEventsRequest) -> Streaming<ReadEvents
     answer.unwrap().into_inner()
 }
 
-async fn next(events: &mut Streaming<ReadEventsResponse>) -> Option<ReadEventsResponse> {
+/// What the stream tells next; `None` at its end.
+pub(crate) async fn next<T>(events: &mut Streaming<T>) -> Option<T> {
     let next = tokio::time::timeout(LIMIT, events.message()).await;
     next.expect("an event within the limit")
         .expect("the stream goes on")
 }
 
 /// All that is told, to the end of the stream.
-async fn all(world: &World, request: ReadEventsRequest) -> Vec<ReadEventsResponse> {
-    let mut events = read(world, request).await;
+pub(crate) async fn rest<T>(mut events: Streaming<T>) -> Vec<T> {
     let mut told = Vec::new();
     while let Some(answer) = next(&mut events).await {
         told.push(answer);
     }
     told
+}
+
+/// Why a call that reads is refused, or its stream ended.
+pub(crate) async fn refused<T: std::fmt::Debug>(
+    answer: Result<Response<Streaming<T>>, tonic::Status>,
+) -> tonic::Status {
+    match answer {
+        Err(status) => status,
+        Ok(answer) => {
+            let first = tokio::time::timeout(LIMIT, answer.into_inner().message()).await;
+            first.unwrap().expect_err("it is refused")
+        }
+    }
+}
+
+async fn all(world: &World, request: ReadEventsRequest) -> Vec<ReadEventsResponse> {
+    rest(read(world, request).await).await
 }
 
 /// Sequences with the ids of their events; a heartbeat has none.
@@ -48,15 +65,8 @@ fn ids(told: &[ReadEventsResponse]) -> Vec<(i64, Option<&str>)> {
     ids.collect()
 }
 
-/// Why a call that reads is refused, or its stream ended.
 async fn refusal(world: &World, request: ReadEventsRequest) -> tonic::Status {
-    match world.orchestrator.events().read_events(request).await {
-        Err(status) => status,
-        Ok(answer) => {
-            let first = tokio::time::timeout(LIMIT, answer.into_inner().message()).await;
-            first.unwrap().expect_err("it is refused")
-        }
-    }
+    refused(world.orchestrator.events().read_events(request).await).await
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! How runs ended: every end once and in order for readers, and at least once for sinks, across kills.
 
+use crate::feed::{next, refused, rest};
 use crate::metrics::{address, scrape};
 use crate::runs::{create, creation, ended};
+use crate::sinks::kills::moody;
 use crate::sinks::nats::Nats;
 use crate::sinks::{event, taken, wait_for_taken, world};
 use crate::status_details::reason;
@@ -12,7 +14,6 @@ use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::{CancelRunRequest, DeleteRunRequest, ReadEventsRequest, ReadEventsResponse};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::sync::Mutex;
 use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
@@ -67,20 +68,8 @@ async fn read(world: &World, request: ReadEventsRequest) -> Streaming<ReadEvents
     client(world).read_events(request).await.unwrap().into_inner()
 }
 
-async fn next(events: &mut Streaming<ReadEventsResponse>) -> Option<ReadEventsResponse> {
-    let next = tokio::time::timeout(LIMIT, events.message()).await;
-    next.expect("an event within the limit")
-        .expect("the stream goes on")
-}
-
-/// All that is told, to the end of the stream.
 async fn all(world: &World, request: ReadEventsRequest) -> Vec<ReadEventsResponse> {
-    let mut events = read(world, request).await;
-    let mut told = Vec::new();
-    while let Some(answer) = next(&mut events).await {
-        told.push(answer);
-    }
-    told
+    rest(read(world, request).await).await
 }
 
 /// Sequences with the ids of their events; a heartbeat has none.
@@ -92,13 +81,7 @@ fn ids(told: &[ReadEventsResponse]) -> Vec<(i64, Option<&str>)> {
 }
 
 async fn refusal(world: &World, request: ReadEventsRequest) -> tonic::Status {
-    match client(world).read_events(request).await {
-        Err(status) => status,
-        Ok(answer) => {
-            let first = tokio::time::timeout(LIMIT, answer.into_inner().message()).await;
-            first.unwrap().expect_err("it is refused")
-        }
-    }
+    refused(client(world).read_events(request).await).await
 }
 
 #[tokio::test]
@@ -227,18 +210,6 @@ async fn a_reader_of_ends_gets_what_it_asked_for_and_is_told_how_far_it_is() {
         ..behind(2)
     };
     assert_eq!(ids(&all(&world, behind_it).await), places[1..]);
-}
-
-/// A receiver that takes two of three events, and answers the others badly or not at all.
-async fn moody(seed: u64) -> Receiver {
-    let dice = Mutex::new(Dice::new(seed));
-    let script = move |_: &ReceivedRequest| match dice.lock().unwrap().roll(9) {
-        0 => Reply::Status(500),
-        1 => Reply::Close,
-        2 => Reply::Status(400),
-        _ => Reply::Status(204),
-    };
-    Receiver::start_with(script).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Sinks that get every ending at least once: across kills, whatever they answer, and what they are told of a loss.
 
 mod answers;
-mod kills;
+pub(crate) mod kills;
 mod losses;
 pub(crate) mod nats;
 mod reloads;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 /// A receiver that takes two of three events, and answers the others badly or not at all.
-async fn moody(seed: u64) -> Receiver {
+pub(crate) async fn moody(seed: u64) -> Receiver {
     let dice = Mutex::new(Dice::new(seed));
     let script = move |_: &ReceivedRequest| match dice.lock().unwrap().roll(9) {
         0 => Reply::Status(500),
