@@ -179,7 +179,7 @@ async fn measured(
     }
     let n_places = places.len();
     for round in 0..extent.rounds {
-        // Each comes first in turn: whoever is first finds the machine as the round before left it.
+        // The first one of a round finds the machine as the round before left it, so each is first in turn.
         for index in (0..n_places).map(|index| (index + round) % n_places) {
             let (place, samples) = &mut places[index];
             let (rate, cpu_us) = place.loaded(load, extent.span).await?;

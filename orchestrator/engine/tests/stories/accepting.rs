@@ -214,7 +214,7 @@ fn naming_an_execution_that_does_not_run_takes_nobody_past_the_queue() {
         world.accept(n, plan(n, &["a"]).priority(-1_000).parent(parent));
         assert!(matches!(world.accepted(n), Some(view) if view.started_at.is_none()));
     }
-    // One that runs helps as little whoever may not know of it.
+    // An execution that runs does not help either, if the caller may not know of it.
     let child = plan(200, &["a"]).priority(-1_000).parent(runs).build();
     world.submit_as(200, &child, WaitFor::Accepted, false);
     assert!(matches!(world.accepted(200), Some(view) if view.started_at.is_none()));

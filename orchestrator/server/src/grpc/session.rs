@@ -410,7 +410,10 @@ fn no_protocol(detail: String) -> LastMessage {
     session_out::error(SessionErrorCode::ProtocolViolation, detail)
 }
 
-/// Returns once other rules say who has the session, or nobody has it any more; never without any.
+/// Returns whose the session is, each time that the rules are replaced; never if no rules judge it.
+///
+/// # Errors
+/// As [`CredentialsEnd::judged_again`].
 async fn judged_again(end: &mut Option<CredentialsEnd>) -> Result<Arc<Principal>, Denial> {
     match end {
         Some(end) => end.judged_again().await,
