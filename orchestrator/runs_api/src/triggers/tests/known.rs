@@ -1,9 +1,11 @@
 //! What is known of triggers in memory is what is stored of them.
 
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 
-use escapement_store::runs::DefinitionKind;
 use escapement_wire::runs::v1::trigger_service_server::TriggerService;
+use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tonic::Request;
@@ -32,13 +34,21 @@ async fn a_trigger_is_known_whose_caller_has_gone() {
     {
         let request = Request::new(creation(on_event("e"), nothing(), ""));
         let mut creating = pin!(world.triggers.create_trigger(request));
-        while world.definitions(DefinitionKind::Trigger).await.is_empty() {
-            tokio::select! {
-                biased;
-                _ = &mut creating => panic!("it is stored before it is answered"),
-                () = yield_now() => {}
+        // Its caller goes once the task that makes the change is there, which nobody has polled yet.
+        let n_tasks = || Handle::current().metrics().num_alive_tasks();
+        let before = n_tasks();
+        poll_fn(|context| {
+            assert!(
+                creating.as_mut().poll(context).is_pending(),
+                "it is answered before it is stored"
+            );
+            if n_tasks() > before {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
             }
-        }
+        })
+        .await;
     }
     let is_known = async {
         for n in 0.. {
