@@ -14,6 +14,13 @@ use std::thread;
 
 /// A fault that this many seeds do not show is not found.
 const SEEDS: u64 = 1_600;
+/// Seeds that show what few seeds do. They are tried first, and any other one will do.
+const RARE: [(&str, u64); 4] = [
+    ("run-child-doubt-forgotten", 1_290),
+    ("run-completed-repeated", 189),
+    ("run-doubt-forgotten", 349),
+    ("run-late-counts", 381),
+];
 /// Names the fault for the process that plants it.
 const WANTED: &str = "ESCAPEMENT_PLANTED";
 
@@ -63,7 +70,9 @@ fn is_found_by_another(bug: Bug) -> bool {
 
 fn is_found(bug: Bug) {
     plant(bug);
-    let found = (1..=SEEDS).find_map(|seed| Some((seed, found_by(seed)?)));
+    let rare = RARE.iter().find(|(name, _)| *name == bug.name());
+    let mut seeds = rare.map(|(_, seed)| *seed).into_iter().chain(1..=SEEDS);
+    let found = seeds.find_map(|seed| Some((seed, found_by(seed)?)));
     let (seed, (invariant, text)) = found.expect("a seed that shows the fault");
     let text: String = text.chars().take(110).collect();
     println!("\n{:<24} {invariant:<10} seed {seed:>4}: {text}", bug.name());
