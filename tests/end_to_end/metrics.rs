@@ -1,6 +1,7 @@
 //! Figures and probes: what a scrape tells is what happened, and nothing that it tells is without bound.
 
 mod above_zero;
+mod pushed;
 mod readiness;
 mod workers;
 

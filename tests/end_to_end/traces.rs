@@ -122,7 +122,7 @@ fn children<'a>(spans: &'a [Span], parent: &Span) -> Vec<&'a Span> {
     spans.iter().filter(is_child).collect()
 }
 
-fn exporting(settings: OrchestratorSettings, endpoint: &str, ratio: &str) -> OrchestratorSettings {
+pub(crate) fn exporting(settings: OrchestratorSettings, endpoint: &str, ratio: &str) -> OrchestratorSettings {
     settings
         .flag("--otlp-endpoint", endpoint)
         .flag("--trace-ratio", ratio)

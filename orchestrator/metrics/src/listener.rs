@@ -2,44 +2,47 @@
 
 use crate::figures::Metrics;
 use crate::gauges::Source;
-use escapement_figures::{Answers, open_metrics, serve};
-use std::net::{SocketAddr, TcpListener};
+use escapement_figures::{Answers, Push, open_metrics, serve};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Figures, and the listener that shows them.
+/// Figures, the listener that shows them, and what pushes them.
 #[derive(Debug)]
 pub struct Figures {
     /// The figures.
     pub metrics: Metrics,
-    listener: TcpListener,
+    listener: Option<TcpListener>,
+    push: Option<Push>,
 }
 
 impl Figures {
-    /// Figures that begin at 0, as [`Metrics::new`] says, and a listener on this address that answers nobody yet.
-    ///
-    /// # Errors
-    /// If the address cannot be had.
-    pub fn listen(address: SocketAddr, actions_max: u32, version: &'static str) -> std::io::Result<Self> {
-        Ok(Self {
-            listener: TcpListener::bind(address)?,
+    /// Figures that begin at 0, as [`Metrics::new`] says, and who gets them; `None` if nobody does.
+    pub fn new(
+        listener: Option<TcpListener>,
+        push: Option<Push>,
+        actions_max: u32,
+        version: &'static str,
+    ) -> Option<Self> {
+        (listener.is_some() || push.is_some()).then(|| Self {
             metrics: Metrics::new(actions_max as usize, version),
+            listener,
+            push,
         })
     }
 
-    /// Serves `/metrics`, `/livez` and `/readyz` on a thread of its own until the process ends. `store`: the directory of the
-    /// stores.
+    /// Serves and pushes them until the process ends, as [`serve`] says. `store`: the directory of the stores.
     ///
     /// # Errors
-    /// If the operating system gives no thread or no runtime, or not this listener to it.
+    /// Those of [`serve`].
     pub fn serve(self, store: PathBuf, source: impl Source) -> std::io::Result<()> {
         let of_orchestrator = OfOrchestrator {
             metrics: self.metrics,
             source,
             store,
         };
-        serve(self.listener, of_orchestrator)
+        serve(self.listener, self.push, of_orchestrator)
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use escapement_codec::trace::Sampling;
 use escapement_otlp::OtlpFlags;
 
-/// Where traces go, and which. The help takes the texts of the fields.
+/// What is exported, and which traces. The help takes the texts of the fields.
 #[derive(Args, Clone, Debug)]
 // Its name is that of other groups of flags, too.
 #[group(skip)]
@@ -40,11 +40,11 @@ pub enum ParentRule {
 }
 
 impl TraceFlags {
-    /// Which executions are traced; `None` if none are exported.
+    /// Which executions are traced; `None` if no traces are exported.
     pub fn sampling(&self) -> Option<Sampling> {
         let respects_parents = self.trace_parent == ParentRule::Respect;
         let sampling = || Sampling::new(self.trace_ratio, respects_parents);
-        self.otlp.otlp_endpoint.as_ref().map(|_| sampling())
+        self.otlp.exports_traces().then(sampling)
     }
 }
 

@@ -16,5 +16,5 @@ mod traces;
 pub use self::flags::{ParentRule, TraceFlags};
 pub use self::limits::SPANS_MAX;
 pub use self::spans::spans;
-pub use self::traces::Traces;
+pub use self::traces::{SERVICE_NAME, Traces};
 pub use escapement_otlp::{CannotStart, Flush};

@@ -6,7 +6,7 @@ use crate::spans::spans;
 use escapement_codec::trace::{Sampling, Trace};
 use escapement_contract::{AuditKind, Request, Settlement};
 use escapement_engine::StoreWrite;
-use escapement_otlp::{CannotStart, Export, Flush, Service};
+use escapement_otlp::{CannotStart, Export, Flush};
 use escapement_runs_shell::TraceRuns;
 use escapement_store::runs::RunReader;
 use std::sync::Arc;
@@ -19,21 +19,14 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts the thread that exports. `None` if no endpoint is given: then nothing is done for traces.
+    /// Starts the thread that exports. `None` if no traces are exported: then nothing is done for them.
     ///
     /// # Errors
     /// [`CannotStart`].
     pub fn start(flags: &TraceFlags, version: &'static str) -> Result<Option<(Self, Flush)>, CannotStart> {
-        let (Some(collector), Some(sampling)) = (flags.otlp.collector(), flags.sampling()) else {
-            return Ok(None);
-        };
-        let name = flags.otlp.otlp_service_name.as_deref();
-        let service = Service {
-            name: name.unwrap_or(SERVICE_NAME).to_owned(),
-            version,
-        };
-        let (export, flush) = Export::start(collector, service)?;
-        Ok(Some((Self { sampling, export }, flush)))
+        let exported = flags.otlp.export(SERVICE_NAME, version)?;
+        let started = flags.sampling().zip(exported);
+        Ok(started.map(|(sampling, (export, flush))| (Self { sampling, export }, flush)))
     }
 
     /// Takes a write that is durable, if it settles an execution that is traced.
@@ -84,7 +77,7 @@ fn bytes_of(settlement: &Settlement, request: &Request) -> usize {
 }
 
 /// `service.name` unless the operator says another one.
-const SERVICE_NAME: &str = "escapement-orchestrator";
+pub const SERVICE_NAME: &str = "escapement-orchestrator";
 /// About the bytes of a step beside its payload, and those of its output's frame.
 const STEP_BYTES: usize = 512;
 /// About the bytes of an entry of a record.

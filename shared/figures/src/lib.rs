@@ -1,5 +1,5 @@
-//! How both programs show what they count, and whether they are well: the text of figures, the figures of the process, and the
-//! listener of scrapes and probes. Counts nothing, and knows neither program.
+//! How both programs show what they count, and whether they are well: the text of figures, the figures of the process, the
+//! listener of scrapes and probes, and the same figures for a collector. Counts nothing, and knows neither program.
 
 #![warn(clippy::too_many_lines)]
 
@@ -7,6 +7,7 @@ mod listener;
 mod process;
 mod text;
 
+pub use escapement_otlp::Push;
 pub use listener::{Answers, serve};
 pub use process::Process;
 pub use text::open_metrics;

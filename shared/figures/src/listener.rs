@@ -2,6 +2,7 @@
 
 use crate::text;
 use bytes::Bytes;
+use escapement_otlp::Push;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -29,28 +30,38 @@ pub trait Answers: Send + Sync + 'static {
     fn unready(&self) -> impl Future<Output = Option<&'static str>> + Send;
 }
 
-/// Serves `/metrics`, `/livez` and `/readyz` on a thread of its own until the process ends.
+/// Serves `/metrics`, `/livez` and `/readyz`, if there is a listener, and pushes the same figures, if that is wanted: on a thread
+/// of its own until the process ends.
 ///
 /// # Errors
 /// If the operating system gives no thread or no runtime, or not this listener to it.
-pub fn serve(listener: TcpListener, answers: impl Answers) -> std::io::Result<()> {
-    let address = listener.local_addr()?;
+pub fn serve(
+    listener: Option<TcpListener>,
+    push: Option<Push>,
+    answers: impl Answers,
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    listener.set_nonblocking(true)?;
-    let listener = {
-        let _entered = runtime.enter();
-        tokio::net::TcpListener::from_std(listener)?
-    };
     let served = Arc::new(Served {
         answers,
         scraping: Mutex::default(),
     });
+    let entered = runtime.enter();
+    if let Some(listener) = listener {
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        runtime.spawn(accept(listener, Arc::clone(&served)));
+        info!(%address, "metrics served");
+    }
+    if let Some(push) = push {
+        runtime.spawn(push.run(move || Arc::clone(&served).figures()));
+    }
+    drop(entered);
     std::thread::Builder::new()
         .name("metrics".to_owned())
-        .spawn(move || runtime.block_on(accept(listener, served)))?;
-    info!(%address, "metrics served");
+        .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
     Ok(())
 }
 
@@ -58,6 +69,13 @@ struct Served<A> {
     answers: A,
     /// One scrape at a time.
     scraping: Mutex<()>,
+}
+
+impl<A: Answers> Served<A> {
+    async fn figures(self: Arc<Self>) -> String {
+        let _one_at_a_time = self.scraping.lock().await;
+        self.answers.figures().await
+    }
 }
 
 async fn accept<A: Answers>(listener: tokio::net::TcpListener, served: Arc<Served<A>>) {
@@ -97,7 +115,7 @@ async fn connection<A: Answers>(stream: TcpStream, served: Arc<Served<A>>, _plac
 
 async fn answer<A: Answers>(
     request: Request<Incoming>,
-    served: &Served<A>,
+    served: &Arc<Served<A>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return Ok(said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"));
@@ -115,14 +133,13 @@ async fn answer<A: Answers>(
 }
 
 /// All figures, as the client wants to read them.
-async fn scraped<A: Answers>(request: &Request<Incoming>, served: &Served<A>) -> Response<Full<Bytes>> {
+async fn scraped<A: Answers>(request: &Request<Incoming>, served: &Arc<Served<A>>) -> Response<Full<Bytes>> {
     let accepts = request
         .headers()
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     let wants_open = accepts.is_some_and(|accept| accept.contains("application/openmetrics-text"));
-    let _one_at_a_time = served.scraping.lock().await;
-    let open = served.answers.figures().await;
+    let open = Arc::clone(served).figures().await;
     let (text, media_type) = match wants_open {
         true => (open, text::OPEN_METRICS),
         false => (text::plain(&open), text::PLAIN),

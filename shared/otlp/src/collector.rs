@@ -1,13 +1,14 @@
-//! Where traces go, and with what. Opens no file but the one of headers, and connects nothing.
+//! Where what is exported goes, and with what. Opens no file but the one of headers, and connects nothing.
 
-use crate::limits::HEADERS_BYTES_MAX;
+use crate::limits::{CONNECT_TIMEOUT, EXPORT_TIMEOUT, HEADERS_BYTES_MAX};
 use escapement_credentials::{ClientTls, Credentials};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
 
-/// A collector that takes traces over OTLP (gRPC).
+/// A collector that takes OTLP (gRPC).
 #[derive(Clone, Debug)]
 pub struct Collector {
     /// Its address, such as `https://collector:4317`.
@@ -47,8 +48,17 @@ impl Collector {
             .map_err(|problem| ("--otlp-headers-file", problem))
     }
 
+    /// The way there, which connects when it is used.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub(crate) fn channel(&self) -> Result<Channel, String> {
+        let times = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT).timeout(EXPORT_TIMEOUT);
+        self.credentials().channel(&self.endpoint, times)
+    }
+
     /// Whom to trust there.
-    pub(crate) fn credentials(&self) -> Credentials {
+    fn credentials(&self) -> Credentials {
         let tls = ClientTls::new();
         Credentials::new().tls(match &self.ca {
             Some(ca) => tls.ca_file(ca),

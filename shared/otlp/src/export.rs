@@ -1,9 +1,10 @@
 //! The way in: takes traces if there is room. Never waits.
 
 use crate::collector::Collector;
-use crate::exporter::{Exporter, Service};
+use crate::exporter::Exporter;
 use crate::limits::{FLUSH_TIME, QUEUE_BYTES_MAX, QUEUE_MAX};
 use crate::losses::Losses;
+use crate::service::Service;
 use crate::waiting::{MakeSpans, Waiting};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use std::fmt;
@@ -61,7 +62,7 @@ impl Export {
     pub fn start(collector: Collector, service: Service) -> Result<(Self, Flush), CannotStart> {
         let checked = collector.problem().map_or_else(|| collector.check(), Err);
         checked.map_err(|(flag, problem)| CannotStart::Flag(flag, problem))?;
-        let losses = Losses::default();
+        let losses = Losses::of("traces");
         let (waiting, queue) = mpsc::channel(QUEUE_MAX);
         let (stop, stopped) = oneshot::channel();
         let (flushed_tx, flushed) = std_mpsc::channel();
@@ -86,7 +87,7 @@ impl Export {
         let export = Self {
             waiting,
             room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
-            losses: Losses::default(),
+            losses: Losses::of("traces"),
         };
         (export, queue)
     }

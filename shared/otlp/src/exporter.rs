@@ -1,14 +1,12 @@
 //! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
 
-use crate::attributes::text;
 use crate::collector::Collector;
-use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, CONNECT_TIMEOUT, EXPORT_TIMEOUT};
+use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, EXPORT_TIMEOUT};
 use crate::losses::Losses;
+use crate::service::Service;
 use crate::waiting::Waiting;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use std::io;
 use std::sync::mpsc as std_mpsc;
@@ -16,18 +14,9 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Extensions, Request};
 use tracing::error;
-
-/// Who exports.
-#[derive(Clone, Debug)]
-pub struct Service {
-    /// `service.name`.
-    pub name: String,
-    /// `service.version`.
-    pub version: &'static str,
-}
 
 /// What is sent, and to whom.
 #[derive(Debug)]
@@ -77,12 +66,7 @@ impl Exporter {
     }
 
     async fn run(self, mut incoming: Incoming) {
-        let times = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT).timeout(EXPORT_TIMEOUT);
-        let channel = match self
-            .collector
-            .credentials()
-            .channel(&self.collector.endpoint, times)
-        {
+        let channel = match self.collector.channel() {
             Ok(channel) => channel,
             Err(problem) => {
                 // The files were there a moment ago.
@@ -137,22 +121,11 @@ impl Exporter {
     }
 
     fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
-        let attributes = vec![
-            text("service.name", self.service.name.as_str()),
-            text("service.version", self.service.version),
-        ];
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
-                resource: Some(Resource {
-                    attributes,
-                    ..Resource::default()
-                }),
+                resource: Some(self.service.resource()),
                 scope_spans: vec![ScopeSpans {
-                    scope: Some(InstrumentationScope {
-                        name: "escapement".to_owned(),
-                        version: self.service.version.to_owned(),
-                        ..InstrumentationScope::default()
-                    }),
+                    scope: Some(self.service.scope()),
                     spans,
                     ..ScopeSpans::default()
                 }],

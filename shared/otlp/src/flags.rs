@@ -1,17 +1,44 @@
 //! What the operator of either program may set about the collector. The help takes the texts of the fields.
 
 use crate::collector::Collector;
-use clap::Args;
+use crate::export::{CannotStart, Export, Flush};
+#[cfg(feature = "metrics")]
+use crate::push::Push;
+use crate::service::Service;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+#[cfg(feature = "metrics")]
+use std::time::Duration;
 
-/// Where traces go.
+/// What is exported, and where it goes.
 #[derive(Args, Clone, Debug)]
 // Its name is that of other groups of flags, too.
 #[group(skip)]
 pub struct OtlpFlags {
-    /// Address of a collector that takes traces over OTLP, such as https://collector:4317. Default: none are exported.
+    /// Address of a collector that takes OTLP, such as https://collector:4317. Default: nothing is exported.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
+
+    /// What is exported: traces, metrics, or both with a comma between.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_OTLP_SIGNALS",
+        value_name = "SIGNALS",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "traces"
+    )]
+    pub otlp_signals: Vec<Signal>,
+
+    /// Milliseconds from one export of metrics to the next; 1000 to 3600000.
+    #[arg(
+        long,
+        env = "OTEL_METRIC_EXPORT_INTERVAL",
+        value_name = "MS",
+        default_value = "60000",
+        value_parser = clap::value_parser!(u64).range(1_000..=3_600_000)
+    )]
+    pub otlp_metrics_interval_ms: u64,
 
     /// How the collector is spoken to: grpc alone.
     #[arg(
@@ -36,9 +63,56 @@ pub struct OtlpFlags {
     pub otlp_service_name: Option<String>,
 }
 
+/// What can be exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Figures.
+    Metrics,
+}
+
 impl OtlpFlags {
+    /// Whether traces are exported.
+    pub fn exports_traces(&self) -> bool {
+        self.collector_of(Signal::Traces).is_some()
+    }
+
+    /// Begins to export traces; `None` if none are. `name`: of the service, unless the operator gave another one.
+    ///
+    /// # Errors
+    /// [`CannotStart`].
+    pub fn export(&self, name: &str, version: &'static str) -> Result<Option<(Export, Flush)>, CannotStart> {
+        let collector = self.collector_of(Signal::Traces);
+        let start = |collector| Export::start(collector, self.service(name, version));
+        collector.map(start).transpose()
+    }
+
+    /// Makes ready to export metrics, as [`export`](Self::export) does for traces.
+    ///
+    /// # Errors
+    /// [`CannotStart::Flag`].
+    #[cfg(feature = "metrics")]
+    pub fn push(&self, name: &str, version: &'static str) -> Result<Option<Push>, CannotStart> {
+        let collector = self.collector_of(Signal::Metrics);
+        let interval = Duration::from_millis(self.otlp_metrics_interval_ms);
+        let start = |collector| Push::new(collector, self.service(name, version), interval);
+        collector.map(start).transpose()
+    }
+
+    fn service(&self, name: &str, version: &'static str) -> Service {
+        Service {
+            name: self.otlp_service_name.as_deref().unwrap_or(name).to_owned(),
+            version,
+        }
+    }
+
+    fn collector_of(&self, signal: Signal) -> Option<Collector> {
+        self.collector().filter(|_| self.otlp_signals.contains(&signal))
+    }
+
     /// The collector; `None` if none is given.
-    pub fn collector(&self) -> Option<Collector> {
+    fn collector(&self) -> Option<Collector> {
         let collector = |endpoint: &String| Collector {
             endpoint: endpoint.clone(),
             headers_file: self.otlp_headers_file.clone(),
@@ -72,12 +146,14 @@ impl OtlpFlags {
 
 #[cfg(test)]
 mod tests {
-    use super::OtlpFlags;
+    use super::{OtlpFlags, Signal};
     use std::path::PathBuf;
 
     fn refused(endpoint: Option<&str>, protocol: &str, headers: Option<&str>) -> Option<&'static str> {
         let flags = OtlpFlags {
             otlp_endpoint: endpoint.map(str::to_owned),
+            otlp_signals: vec![Signal::Traces],
+            otlp_metrics_interval_ms: 60_000,
             otlp_protocol: protocol.to_owned(),
             otlp_headers_file: headers.map(PathBuf::from),
             otlp_ca: None,

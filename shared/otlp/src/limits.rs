@@ -17,6 +17,9 @@ pub(crate) const TREE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TEXT_BYTES_MAX: usize = 1_024;
 /// Spans of one message.
 pub(crate) const BATCH_SPANS_MAX: usize = 512;
+/// Bytes of figures in one message, that of a single figure beyond them: collectors take 4 MiB.
+#[cfg(feature = "metrics")]
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Time that a batch waits to become full.
 pub(crate) const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Time that the collector has to take a connection.

@@ -1,26 +1,37 @@
-//! What is not exported. Says so at the first trace and at every doubling, so that a dead collector does not fill the log.
+//! What is not exported. Says so at the first time and at every doubling, so that a dead collector does not fill the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::warn;
 
-/// How many traces were dropped. The clones count together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Losses(Arc<AtomicU64>);
+/// How much of one signal was dropped. The clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct Losses {
+    signal: &'static str,
+    dropped: Arc<AtomicU64>,
+}
 
 impl Losses {
+    /// Nothing is dropped yet. `signal`: its name in the log.
+    pub(crate) fn of(signal: &'static str) -> Self {
+        Self {
+            signal,
+            dropped: Arc::default(),
+        }
+    }
+
     /// So many more are dropped.
     pub(crate) fn lost(&self, n: usize, why: &str) {
         let n = n as u64;
-        let before = self.0.fetch_add(n, Ordering::Relaxed);
+        let before = self.dropped.fetch_add(n, Ordering::Relaxed);
         let dropped = before + n;
         if n > 0 && dropped.ilog2() != before.checked_ilog2().unwrap_or(u32::MAX) {
-            warn!(dropped, why, "traces are dropped");
+            warn!(dropped, why, "{} are dropped", self.signal);
         }
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.dropped.load(Ordering::Relaxed)
     }
 }

@@ -216,7 +216,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 74] = [
+const VARIABLES: [&str; 75] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -266,6 +266,7 @@ const VARIABLES: [&str; 74] = [
     "NO_RUNS",
     "ORCHESTRATOR",
     "OTLP_HEADERS_FILE",
+    "OTLP_SIGNALS",
     "PEERS",
     "PLANNER_LIMIT_MS",
     "PLANTED_BUG",

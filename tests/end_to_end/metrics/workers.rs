@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Where the worker of this label serves its figures, as its log says.
-async fn address(world: &World, worker_id: &str) -> String {
+pub(super) async fn address(world: &World, worker_id: &str) -> String {
     let log = world.directory.join(format!("{worker_id}.stderr"));
     let told = async || {
         let log = std::fs::read_to_string(&log).ok()?;

@@ -1,7 +1,7 @@
 //! What the worker counts of itself, for Prometheus, and whether it is ready. Tells of its actions by name, and of nothing that
 //! came with a plan.
 
-use escapement_figures::{Answers, Process, open_metrics};
+use escapement_figures::{Answers, Process, Push, open_metrics};
 use escapement_sdk::traces::Export;
 use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent, WorkerHandle};
 use prometheus_client::metrics::counter::Counter;
@@ -153,12 +153,13 @@ impl Figures {
         }))
     }
 
-    /// Serves them on a thread of their own until the process ends.
+    /// Serves and pushes them, as is wanted, on a thread of their own until the process ends.
     ///
     /// # Errors
     /// The address cannot be had, or the operating system gives no thread.
-    pub fn serve(&self, address: SocketAddr) -> std::io::Result<()> {
-        escapement_figures::serve(TcpListener::bind(address)?, self.clone())
+    pub fn serve(&self, address: Option<SocketAddr>, push: Option<Push>) -> std::io::Result<()> {
+        let listener = address.map(TcpListener::bind).transpose()?;
+        escapement_figures::serve(listener, push, self.clone())
     }
 
     /// The worker that they are of. The first one counts.

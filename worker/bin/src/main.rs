@@ -5,7 +5,7 @@
 
 use escapement_process::probe::Probe;
 use escapement_process::telemetry::Spans;
-use escapement_sdk::traces::{self, Export, Flush, Service};
+use escapement_sdk::traces::{self, Export, Flush};
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
 use escapement_worker::figures::Figures;
@@ -115,30 +115,28 @@ fn traces_of(options: &Options) -> Result<Option<(Export, Flush)>, String> {
     if let Some((flag, problem)) = options.otlp.problem() {
         return Err(format!("{flag} {problem}"));
     }
-    let Some(collector) = options.otlp.collector() else {
-        return Ok(None);
-    };
-    let name = options.otlp.otlp_service_name.as_deref();
-    let service = Service {
-        name: name.unwrap_or("escapement-worker").to_owned(),
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    let started = Export::start(collector, service);
-    started.map(Some).map_err(|fault| fault.to_string())
+    let started = options.otlp.export(SERVICE_NAME, env!("CARGO_PKG_VERSION"));
+    started.map_err(|fault| fault.to_string())
 }
 
-/// Figures that are served, if an address is given.
+/// Figures that are served or pushed; `None` if neither is wanted.
 fn served_figures(
     options: &Options,
     config: &Config,
     export: Option<Export>,
 ) -> Result<Option<Figures>, String> {
-    let Some(address) = options.metrics_listen else {
+    let push = options.otlp.push(SERVICE_NAME, env!("CARGO_PKG_VERSION"));
+    let push = push.map_err(|fault| fault.to_string())?;
+    let address = options.metrics_listen;
+    if address.is_none() && push.is_none() {
         return Ok(None);
-    };
+    }
     let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight, export);
-    let served = figures.serve(address);
-    served.map_err(|fault| format!("--metrics-listen {address} is not to be had: {fault}"))?;
+    let served = figures.serve(address, push);
+    served.map_err(|fault| match address {
+        Some(address) => format!("--metrics-listen {address} is not to be had: {fault}"),
+        None => format!("no thread for metrics: {fault}"),
+    })?;
     Ok(Some(figures))
 }
 
@@ -194,6 +192,8 @@ fn usage(fault: &str) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
+/// `service.name` unless the operator says another one.
+const SERVICE_NAME: &str = "escapement-worker";
 /// The code of `sysexits.h` for a wrong command line.
 const EXIT_USAGE: u8 = 64;
 /// Its code for a temporary failure.

@@ -3,30 +3,32 @@
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::host::handle::{EngineHandle, Lane};
-use crate::process::security::Security;
+use crate::process::security::{Security, cannot_export};
 use escapement_engine::Input;
 use escapement_metrics::{Figures, Look, Source};
 use escapement_sinks::{Deliveries, DeliveryFigures};
-use escapement_traces::Traces;
+use escapement_traces::{SERVICE_NAME, Traces};
 use escapement_transport::tls::TlsServer;
+use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Takes the address. `None` if none is given: then nothing is counted.
+/// Takes the address. `None` if nobody gets figures: then nothing is counted.
 ///
 /// # Errors
-/// [`Failure::Listen`].
+/// [`Failure::Listen`], or what is wrong with the collector.
 pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
-    let figures = config.metrics_listen.map(|address| {
-        Figures::listen(address, config.metrics_max_actions, env!("CARGO_PKG_VERSION"))
-            .inspect(|figures| figures.metrics.set_executions_max(config.max_queued_executions))
-            .map_err(|source| Failure::Listen { address, source })
-    });
-    figures.transpose()
+    let version = env!("CARGO_PKG_VERSION");
+    let bind = |address| TcpListener::bind(address).map_err(|source| Failure::Listen { address, source });
+    let listener = config.metrics_listen.map(bind).transpose()?;
+    let push = config.traces.otlp.push(SERVICE_NAME, version);
+    let push = push.map_err(|fault| cannot_export(config, fault))?;
+    let figures = Figures::new(listener, push, config.metrics_max_actions, version);
+    Ok(figures.inspect(|figures| figures.metrics.set_executions_max(config.max_queued_executions)))
 }
 
-/// Serves them, if an address is given, on a thread of their own.
+/// Serves and pushes them, as is wanted, on a thread of their own.
 ///
 /// # Errors
 /// If there is no thread.

@@ -202,13 +202,17 @@ fn recorded(operators: Operators) -> impl FnMut(Cause, &Report, &mut dyn FnMut()
 /// # Errors
 /// [`Failure`]: what is wrong with a file, or that there is no thread.
 pub(crate) fn start_traces(config: &Config) -> Result<Option<(Traces, Flush)>, Failure> {
-    Traces::start(&config.traces, env!("CARGO_PKG_VERSION")).map_err(|fault| match fault {
+    Traces::start(&config.traces, env!("CARGO_PKG_VERSION")).map_err(|fault| cannot_export(config, fault))
+}
+
+pub(crate) fn cannot_export(config: &Config, fault: CannotStart) -> Failure {
+    match fault {
         CannotStart::Flag(flag, problem) => wrong_traces(config, flag, problem),
         CannotStart::Thread(source) => Failure::System {
             what: "thread for traces",
             source,
         },
-    })
+    }
 }
 
 fn wrong_traces(config: &Config, flag: &str, problem: String) -> Failure {

@@ -1,0 +1,208 @@
+//! Figures in OpenMetrics as OTLP has them: the same names, labels and values. Asks nobody for a figure.
+
+use crate::attributes::text;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
+};
+use std::ops::Range;
+
+/// The figures of a text of OpenMetrics that this process wrote. `time`: Unix nanoseconds, from where they began at 0 to now.
+///
+/// Counters keep the `_total` of their names, so that queries are the same ones. Lines of other kinds are left out.
+pub(crate) fn metrics(open_metrics: &str, time: &Range<u64>) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    let (mut help, mut family) = ("", None::<Family<'_>>);
+    for line in open_metrics.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some(described) = line.strip_prefix("# TYPE ") {
+            metrics.extend(family.take().and_then(Family::finish));
+            family = described
+                .split_once(' ')
+                .and_then(|(name, kind)| Family::begin(name, kind, help));
+        } else if let (Some(family), Some(sample)) = (&mut family, Sample::read(line)) {
+            family.take_in(sample, time);
+        }
+    }
+    metrics.extend(family.and_then(Family::finish));
+    metrics
+}
+
+/// A line with a value.
+struct Sample<'a> {
+    name: &'a str,
+    labels: Vec<(&'a str, String)>,
+    value: &'a str,
+}
+
+impl<'a> Sample<'a> {
+    /// `None` for a comment.
+    fn read(line: &'a str) -> Option<Self> {
+        let end = line.find(['{', ' '])?;
+        let (name, mut rest) = line.split_at(end);
+        let mut labels = Vec::new();
+        if let Some(mut inside) = rest.strip_prefix('{') {
+            while !inside.starts_with('}') {
+                let (label, quoted) = inside.split_once("=\"")?;
+                let (value, behind) = unquoted(quoted)?;
+                labels.push((label, value));
+                inside = behind.strip_prefix(',').unwrap_or(behind);
+            }
+            rest = &inside[1..];
+        }
+        let value = rest.split_ascii_whitespace().next()?;
+        (!name.starts_with('#')).then_some(Self { name, labels, value })
+    }
+}
+
+/// The text up to the next quotation mark, and what is behind that.
+fn unquoted(quoted: &str) -> Option<(String, &str)> {
+    let (mut value, mut characters) = (String::new(), quoted.char_indices());
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &quoted[at + 1..])),
+            '\\' => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                escaped => value.push(escaped),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+/// The samples under one name.
+struct Family<'a> {
+    name: &'a str,
+    help: &'a str,
+    points: Points,
+}
+
+enum Points {
+    Counters(Vec<NumberDataPoint>),
+    Gauges(Vec<NumberDataPoint>),
+    Histograms(Vec<HistogramDataPoint>),
+}
+
+impl<'a> Family<'a> {
+    fn begin(name: &'a str, kind: &str, help: &'a str) -> Option<Self> {
+        let points = match kind {
+            "counter" => Points::Counters(Vec::new()),
+            "gauge" => Points::Gauges(Vec::new()),
+            "histogram" => Points::Histograms(Vec::new()),
+            _ => return None,
+        };
+        Some(Self { name, help, points })
+    }
+
+    fn take_in(&mut self, mut sample: Sample<'_>, time: &Range<u64>) {
+        match &mut self.points {
+            Points::Counters(points) => points.extend(number(&sample, time.start, time.end)),
+            // What stands now began at no time.
+            Points::Gauges(points) => points.extend(number(&sample, 0, time.end)),
+            Points::Histograms(points) => {
+                let limit = sample.labels.iter().position(|(label, _)| *label == "le");
+                let limit = limit.map(|place| sample.labels.remove(place).1);
+                let attributes = attributes(&sample);
+                // All lines of one histogram stand together.
+                if points.last().is_none_or(|last| last.attributes != attributes) {
+                    points.push(HistogramDataPoint {
+                        attributes,
+                        start_time_unix_nano: time.start,
+                        time_unix_nano: time.end,
+                        ..HistogramDataPoint::default()
+                    });
+                }
+                let point = points.last_mut().expect("one was just there or made");
+                let part = sample.name.strip_prefix(self.name).unwrap_or_default();
+                put(point, part, limit.as_deref(), sample.value);
+            }
+        }
+    }
+
+    /// `None` if there is nothing under the name.
+    fn finish(self) -> Option<Metric> {
+        let temporality = AggregationTemporality::Cumulative as i32;
+        let (suffix, data) = match self.points {
+            Points::Counters(data_points) if !data_points.is_empty() => {
+                let sum = Sum {
+                    data_points,
+                    aggregation_temporality: temporality,
+                    is_monotonic: true,
+                };
+                ("_total", Data::Sum(sum))
+            }
+            Points::Gauges(data_points) if !data_points.is_empty() => {
+                ("", Data::Gauge(Gauge { data_points }))
+            }
+            Points::Histograms(data_points) if !data_points.is_empty() => {
+                let histogram = Histogram {
+                    data_points,
+                    aggregation_temporality: temporality,
+                };
+                ("", Data::Histogram(histogram))
+            }
+            _ => return None,
+        };
+        Some(Metric {
+            name: format!("{}{suffix}", self.name),
+            description: self.help.to_owned(),
+            unit: unit(self.name).to_owned(),
+            data: Some(data),
+            ..Metric::default()
+        })
+    }
+}
+
+/// Puts a line of a histogram where it belongs. A bucket of OpenMetrics counts those below, too; one of OTLP does not.
+fn put(point: &mut HistogramDataPoint, part: &str, limit: Option<&str>, value: &str) {
+    match (part, limit) {
+        ("_sum", _) => point.sum = value.parse().ok(),
+        ("_count", _) => point.count = value.parse().unwrap_or_default(),
+        ("_bucket", Some(limit)) => {
+            let below: u64 = point.bucket_counts.iter().sum();
+            let count: u64 = value.parse().unwrap_or_default();
+            point.bucket_counts.push(count.saturating_sub(below));
+            // The last one has no limit.
+            point
+                .explicit_bounds
+                .extend(limit.parse().ok().filter(|limit: &f64| limit.is_finite()));
+        }
+        _ => {}
+    }
+}
+
+/// `None` if the value is none.
+fn number(sample: &Sample<'_>, start_time_unix_nano: u64, time_unix_nano: u64) -> Option<NumberDataPoint> {
+    let whole = sample.value.parse().map(Value::AsInt);
+    let value = whole
+        .or_else(|_| sample.value.parse().map(Value::AsDouble))
+        .ok()?;
+    Some(NumberDataPoint {
+        attributes: attributes(sample),
+        start_time_unix_nano,
+        time_unix_nano,
+        value: Some(value),
+        ..NumberDataPoint::default()
+    })
+}
+
+fn attributes(sample: &Sample<'_>) -> Vec<KeyValue> {
+    let labels = sample.labels.iter();
+    labels.map(|(name, value)| text(name, value.as_str())).collect()
+}
+
+/// The unit as UCUM spells it, which the end of the name tells.
+fn unit(name: &str) -> &'static str {
+    match name.rsplit('_').next() {
+        Some("seconds") => "s",
+        Some("bytes") => "By",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;
