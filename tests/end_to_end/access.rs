@@ -7,7 +7,7 @@ mod authors;
 pub(crate) mod credentials;
 mod expiry;
 mod handlers;
-mod issuers;
+pub(crate) mod issuers;
 mod matrix;
 mod narrowed;
 mod open_calls;

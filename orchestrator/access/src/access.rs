@@ -91,6 +91,12 @@ impl Access {
         issuers.map(|issuer| &issuer.keys)
     }
 
+    /// The issuers of tokens by name, and where their keys come from.
+    pub fn issuers(&self) -> impl Iterator<Item = (&str, &KeySource)> {
+        let issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
+        issuers.map(|issuer| (&*issuer.name, &issuer.keys))
+    }
+
     /// Where the keys of this issuer come from.
     pub fn key_source_of(&self, issuer: &str) -> Option<&KeySource> {
         let mut issuers = self.policy.iter().flat_map(|policy| &policy.issuers);

@@ -71,6 +71,17 @@ impl Keys {
         may_come
     }
 
+    /// How long ago the keys came that are believed, in milliseconds, by issuer whose keys are fetched from an address; `None` if
+    /// there are none.
+    pub fn ages_ms(&self) -> Vec<(String, Option<u64>)> {
+        let mut ages = Vec::new();
+        self.shared.change(|state, now_ms| {
+            ages = state.ages_ms(now_ms);
+            false
+        });
+        ages
+    }
+
     /// Asks issuers for as long as it is polled; never returns.
     pub async fn serve(self) {
         let shared = self.shared;

@@ -34,6 +34,12 @@ impl Schedule {
         (!self.is_under_way).then(|| end_ms.map_or(self.due_ms, |end_ms| end_ms.min(self.due_ms)))
     }
 
+    /// How long ago the keys that are believed came; `None` if there are none.
+    pub(crate) fn age_ms(&self, now_ms: u64) -> Option<u64> {
+        self.fetched_ms
+            .map(|fetched_ms| now_ms.saturating_sub(fetched_ms))
+    }
+
     /// Begins a look if one is due.
     pub(crate) fn begin(&mut self, now_ms: u64) -> bool {
         let is_due = !self.is_under_way && self.due_ms <= now_ms;

@@ -57,6 +57,16 @@ impl State {
         }
     }
 
+    /// How long ago the keys came that are fetched and believed, by issuer; `None` if there are none.
+    pub(crate) fn ages_ms(&self, now_ms: u64) -> Vec<(String, Option<u64>)> {
+        let issuers = self.policy.issuers();
+        let fetched = issuers.filter_map(|(name, source)| Some((name, self.sources.get(source)?)));
+        let age = |known: &Source| known.schedule.age_ms(now_ms);
+        fetched
+            .map(|(name, known)| (name.to_owned(), age(known)))
+            .collect()
+    }
+
     /// When to look again; `None`: there is nothing to wait for but news.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let next = self.sources.values().filter_map(|known| known.schedule.next_ms());

@@ -161,6 +161,10 @@ const SINK: Label = Label {
     name: "sink",
     values_max: 8,
 };
+const ISSUER: Label = Label {
+    name: "issuer",
+    values_max: 8,
+};
 const SESSION_END: Label = Label {
     name: "error",
     values_max: 7,
@@ -318,6 +322,8 @@ catalogue! {
         "Looks at files that had changed: replaced, or refused, which leaves in force what was.";
     TLS_CERTIFICATE_EXPIRY = "escapement_tls_certificate_expiry_timestamp_seconds", Gauge, [],
         "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
+    JWKS_LAST_SUCCESS = "escapement_jwks_last_success_timestamp_seconds", Gauge, [ISSUER],
+        "When the keys of an issuer of tokens came that are believed, in seconds since 1970; 0 if there are none.";
     RUNS = "escapement_runs", Gauge, [RUN_STATE],
         "Runs that have not ended: queued, planning, running, waiting, pausing, paused, verifying.";
     RUNS_MAX = "escapement_runs_max", Gauge, [],

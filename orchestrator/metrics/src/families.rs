@@ -1,7 +1,9 @@
 //! The counters behind the catalogue.
 
 use crate::catalogue;
-use crate::kinds::{Buckets, Counters, Gauges, Histograms, SHORT, long, registered};
+use crate::kinds::{
+    Buckets, Counters, Gauges, Histograms, SHORT, TracedHistograms, long, long_traced, registered,
+};
 use crate::of_runs::OfRuns;
 use escapement_figures::Process;
 use prometheus_client::metrics::counter::Counter;
@@ -23,7 +25,7 @@ pub(crate) struct Families {
     pub(crate) executions_max: Gauge,
     pub(crate) executions_parked: Gauge,
     pub(crate) execution_queue_wait: Histograms,
-    pub(crate) execution_duration: Histograms,
+    pub(crate) execution_duration: TracedHistograms,
     pub(crate) steps_waiting: Gauges,
     pub(crate) step_oldest_wait: Gauges,
     pub(crate) step_wait: Histograms,
@@ -33,7 +35,7 @@ pub(crate) struct Families {
     pub(crate) action_free_slots: Gauges,
     pub(crate) action_workers: Gauges,
     pub(crate) attempts: Counters,
-    pub(crate) attempt_duration: Histograms,
+    pub(crate) attempt_duration: TracedHistograms,
     pub(crate) attempt_errors: Counters,
     pub(crate) worker_sessions: Gauges,
     pub(crate) workers_lost: Counter,
@@ -60,6 +62,7 @@ pub(crate) struct Families {
     pub(crate) auth_failures: Counters,
     pub(crate) reloads: Counters,
     pub(crate) tls_certificate_expiry: Gauge,
+    pub(crate) jwks_last_success: Gauges,
     pub(crate) events: Counters,
     pub(crate) event_feed_lag: Gauges,
     pub(crate) event_feed_lag_seconds: Gauges,
@@ -97,7 +100,7 @@ impl Families {
             executions_max: registered(&mut registry, &catalogue::EXECUTIONS_MAX, Gauge::default()),
             executions_parked: registered(&mut registry, &catalogue::EXECUTIONS_PARKED, Gauge::default()),
             execution_queue_wait: registered(&mut registry, &catalogue::EXECUTION_QUEUE_WAIT, long()),
-            execution_duration: registered(&mut registry, &catalogue::EXECUTION_DURATION, long()),
+            execution_duration: registered(&mut registry, &catalogue::EXECUTION_DURATION, long_traced()),
             steps_waiting: registered(&mut registry, &catalogue::STEPS_WAITING, Gauges::default()),
             step_oldest_wait: registered(&mut registry, &catalogue::STEP_OLDEST_WAIT, Gauges::default()),
             step_wait: registered(&mut registry, &catalogue::STEP_WAIT, long()),
@@ -107,7 +110,7 @@ impl Families {
             action_free_slots: registered(&mut registry, &catalogue::ACTION_FREE_SLOTS, Gauges::default()),
             action_workers: registered(&mut registry, &catalogue::ACTION_WORKERS, Gauges::default()),
             attempts: registered(&mut registry, &catalogue::ATTEMPTS, Counters::default()),
-            attempt_duration: registered(&mut registry, &catalogue::ATTEMPT_DURATION, long()),
+            attempt_duration: registered(&mut registry, &catalogue::ATTEMPT_DURATION, long_traced()),
             attempt_errors: registered(&mut registry, &catalogue::ATTEMPT_ERRORS, Counters::default()),
             worker_sessions: registered(&mut registry, &catalogue::WORKER_SESSIONS, Gauges::default()),
             workers_lost: registered(&mut registry, &catalogue::WORKERS_LOST, Counter::default()),
@@ -158,6 +161,7 @@ impl Families {
                 &catalogue::TLS_CERTIFICATE_EXPIRY,
                 Gauge::default(),
             ),
+            jwks_last_success: registered(&mut registry, &catalogue::JWKS_LAST_SUCCESS, Gauges::default()),
             events: registered(&mut registry, &catalogue::EVENTS, Counters::default()),
             event_feed_lag: registered(&mut registry, &catalogue::EVENT_FEED_LAG, Gauges::default()),
             event_feed_lag_seconds: registered(

@@ -6,6 +6,7 @@ use crate::kinds::signed;
 use crate::known::{self, error_label, refusal_label};
 use crate::label::Names;
 use escapement_codec::provenance::Provenance;
+use escapement_codec::trace::Sampling;
 use escapement_engine::{AckVerdict, Census, Ended, Reply, StoreWrite, Submitted, ToWorker};
 use escapement_transport::unix_ms;
 use std::sync::Arc;
@@ -22,12 +23,16 @@ pub(crate) struct Inner {
     pub(crate) actions: Names,
     pub(crate) namespaces: Names,
     pub(crate) sinks: Names,
+    pub(crate) issuers: Names,
     pub(crate) is_ready: AtomicBool,
+    /// Which executions are traced; `None` if none are.
+    pub(crate) sampling: Option<Sampling>,
 }
 
 impl Metrics {
-    /// Figures that begin at 0. `actions_max` actions have labels of their own, those that come first.
-    pub fn new(actions_max: usize, version: &'static str) -> Self {
+    /// Figures that begin at 0. `actions_max` actions have labels of their own, those that come first. `sampling`: of the
+    /// executions whose traces exemplars name.
+    pub fn new(actions_max: usize, version: &'static str, sampling: Option<Sampling>) -> Self {
         let families = Families::new();
         known::begin_at_zero(&families);
         families
@@ -39,7 +44,9 @@ impl Metrics {
             actions: Names::new(actions_max),
             namespaces: Names::new(NAMESPACES_MAX),
             sinks: Names::new(SINKS_MAX),
+            issuers: Names::new(ISSUERS_MAX),
             is_ready: AtomicBool::new(false),
+            sampling,
         }))
     }
 
@@ -163,3 +170,5 @@ impl Metrics {
 const NAMESPACES_MAX: usize = 64;
 /// Sinks that have labels of their own: as many as a file has.
 const SINKS_MAX: usize = 8;
+/// Issuers of tokens that have labels of their own.
+const ISSUERS_MAX: usize = 8;

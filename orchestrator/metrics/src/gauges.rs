@@ -6,6 +6,7 @@ use crate::kinds::{Gauges, signed};
 use escapement_engine::{ActionView, SessionState, WorkerView};
 use escapement_process::files;
 use escapement_sinks::DeliveryFigures;
+use escapement_transport::unix_ms;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -23,6 +24,8 @@ pub struct Look {
     pub lanes: Vec<(&'static str, usize)>,
     /// Executions and runs that were to be exported as traces and were not, since the start.
     pub traces_dropped: u64,
+    /// How many milliseconds ago the keys came that are believed, by issuer of tokens; `None` if there are none.
+    pub keys_ages_ms: Vec<(String, Option<u64>)>,
     /// What becomes of events.
     pub sinks: DeliveryFigures,
     /// When the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
@@ -56,6 +59,7 @@ impl Metrics {
         let dropped = families.telemetry_dropped.get_or_create(&dropped);
         // One scrape at a time comes here.
         dropped.inc_by(look.traces_dropped.saturating_sub(dropped.get()));
+        self.show_keys(&look.keys_ages_ms);
         self.show_sinks(&look.sinks);
         self.show_workers(&look.workers);
         self.show_actions(&look.actions);
@@ -109,6 +113,24 @@ impl Metrics {
             let labels = catalogue::EVENT_FEED_LAG_SECONDS.with([name]);
             let lag = families.event_feed_lag_seconds.get_or_create(&labels);
             lag.set(signed(sink.lag_ms / 1_000));
+        }
+    }
+
+    /// Of issuers that share a label, the one that answered longest ago.
+    fn show_keys(&self, ages_ms: &[(String, Option<u64>)]) {
+        let families = &self.0.families;
+        families.jwks_last_success.clear();
+        let mut shown: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+        for (issuer, age_ms) in ages_ms {
+            let came = age_ms.map_or(0, |age_ms| (unix_ms() - signed(age_ms)) / 1_000);
+            // The library writes labels as they are.
+            let name = issuer.replace(['"', '\\', '\n'], "_");
+            let oldest = shown.entry(self.0.issuers.label(&name)).or_insert(came);
+            *oldest = came.min(*oldest);
+        }
+        for (issuer, came) in shown {
+            let labels = catalogue::JWKS_LAST_SUCCESS.with([issuer]);
+            families.jwks_last_success.get_or_create(&labels).set(came);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Entry, Labels};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -10,6 +11,10 @@ use prometheus_client::registry::{Metric, Registry};
 pub(crate) type Counters = Family<Labels, Counter>;
 pub(crate) type Gauges = Family<Labels, Gauge>;
 pub(crate) type Histograms = Family<Labels, Histogram, Buckets>;
+/// Histograms whose buckets name the trace of the last value in them, if that is exported.
+pub(crate) type TracedHistograms = Family<Labels, HistogramWithExemplars<TraceLabel>, Buckets>;
+/// The label of an exemplar.
+pub(crate) type TraceLabel = [(&'static str, String); 1];
 
 /// Makes histograms with certain limits.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +23,12 @@ pub(crate) struct Buckets(pub(crate) &'static [f64]);
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
+    }
+}
+
+impl MetricConstructor<HistogramWithExemplars<TraceLabel>> for Buckets {
+    fn new_metric(&self) -> HistogramWithExemplars<TraceLabel> {
+        HistogramWithExemplars::new(self.0.iter().copied())
     }
 }
 
@@ -35,6 +46,10 @@ pub(crate) fn signed(figure: impl TryInto<i64>) -> i64 {
 
 pub(crate) fn long() -> Histograms {
     Histograms::new_with_constructor(Buckets(LONG))
+}
+
+pub(crate) fn long_traced() -> TracedHistograms {
+    TracedHistograms::new_with_constructor(Buckets(LONG))
 }
 
 /// Limits in seconds for what executions and steps take.

@@ -2,6 +2,7 @@
 
 use crate::figures::Metrics;
 use crate::gauges::Source;
+use escapement_codec::trace::Sampling;
 use escapement_figures::{Answers, Push, open_metrics, serve};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -24,9 +25,10 @@ impl Figures {
         push: Option<Push>,
         actions_max: u32,
         version: &'static str,
+        sampling: Option<Sampling>,
     ) -> Option<Self> {
         (listener.is_some() || push.is_some()).then(|| Self {
-            metrics: Metrics::new(actions_max as usize, version),
+            metrics: Metrics::new(actions_max as usize, version, sampling),
             listener,
             push,
         })

@@ -2,11 +2,16 @@
 
 use crate::catalogue::{self, Value};
 use crate::figures::Metrics;
+use crate::kinds::TraceLabel;
 use crate::label;
+use escapement_codec::trace::logged_ids;
 use escapement_contract::{AuditKind, Request, Settlement};
 use escapement_model::{StepId, codes};
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,7 @@ impl Metrics {
             let code = catalogue::EXECUTION_ERRORS.with([code_label(&error.code)]);
             families.execution_errors.get_or_create(&code).inc();
         }
+        let trace = self.trace_of(settlement, request);
         let accepted_at = settlement.audit.first().map(|entry| entry.at_unix_ms);
         let started_at = settlement.audit.iter().find_map(|entry| match entry.kind {
             AuditKind::Started { started_at } => Some(started_at),
@@ -53,15 +59,20 @@ impl Metrics {
                 .execution_queue_wait
                 .get_or_create(&waited)
                 .observe(seconds(accepted_at, started_at));
-            families
-                .execution_duration
-                .get_or_create(&settled)
-                .observe(seconds(started_at, result.completed_at));
+            let duration = families.execution_duration.get_or_create(&settled);
+            observe(&duration, &trace, started_at..result.completed_at);
         }
-        self.steps_settled(settlement, request);
+        self.steps_settled(settlement, request, &trace);
     }
 
-    fn steps_settled(&self, settlement: &Settlement, request: &Request) {
+    /// What names the trace of an execution in an exemplar; `None` if it is not exported.
+    fn trace_of(&self, settlement: &Settlement, request: &Request) -> Option<TraceLabel> {
+        let (execution_id, sampling) = (settlement.result.execution_id, self.0.sampling?);
+        let (trace_id, span_id) = logged_ids(execution_id, request, Some(sampling));
+        span_id.and(trace_id).map(|trace_id| [("trace_id", trace_id)])
+    }
+
+    fn steps_settled(&self, settlement: &Settlement, request: &Request, trace: &Option<TraceLabel>) {
         let mut steps: BTreeMap<StepId, Standing> = BTreeMap::new();
         let actions = request.plan().steps().iter();
         for step in actions {
@@ -106,11 +117,11 @@ impl Metrics {
                 | AuditKind::Settled { .. } => continue,
             };
             if let Some(step) = steps.get_mut(step_id) {
-                self.ended(step, at, outcome);
+                self.ended(step, at, outcome, trace);
             }
         }
         for step in steps.values_mut() {
-            self.ended(step, settlement.result.completed_at, Outcome::Cancelled);
+            self.ended(step, settlement.result.completed_at, Outcome::Cancelled, trace);
         }
     }
 
@@ -124,7 +135,7 @@ impl Metrics {
     }
 
     /// An attempt ended, if there was one.
-    fn ended(&self, step: &mut Standing, at: i64, outcome: Outcome) {
+    fn ended(&self, step: &mut Standing, at: i64, outcome: Outcome, trace: &Option<TraceLabel>) {
         let Some(assigned_at) = step.assigned_at.take() else {
             return;
         };
@@ -134,7 +145,7 @@ impl Metrics {
         families.attempts.get_or_create(&ended).inc();
         let took = catalogue::ATTEMPT_DURATION.with([Arc::clone(&step.action)]);
         let duration = families.attempt_duration.get_or_create(&took);
-        duration.observe(seconds(assigned_at, at));
+        observe(&duration, trace, assigned_at..at);
     }
 }
 
@@ -167,6 +178,13 @@ fn code_label(code: &str) -> &'static str {
         .chain([codes::WORKER_LOST])
         .find(|reserved| *reserved == code)
         .unwrap_or(label::OTHER)
+}
+
+/// Counts a time, in Unix milliseconds.
+fn observe(histogram: &HistogramWithExemplars<TraceLabel>, trace: &Option<TraceLabel>, time: Range<i64>) {
+    let since_1970 = Duration::from_millis(u64::try_from(time.end).unwrap_or_default());
+    let ended = trace.as_ref().map(|_| UNIX_EPOCH + since_1970);
+    histogram.observe(seconds(time.start, time.end), trace.clone(), ended);
 }
 
 fn seconds(from_ms: i64, to_ms: i64) -> f64 {

@@ -31,7 +31,9 @@ pub(crate) fn plain(open_metrics: &str) -> String {
                 "# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n"
             ));
         } else if line != "# EOF" {
-            text.push_str(line);
+            // It knows no exemplars either.
+            let sample = line.split_once(" # {").map_or(line, |(sample, _)| sample);
+            text.push_str(sample);
             text.push('\n');
         }
     }

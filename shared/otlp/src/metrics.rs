@@ -1,11 +1,12 @@
 //! Figures in OpenMetrics as OTLP has them: the same names, labels and values. Asks nobody for a figure.
 
-use crate::attributes::text;
+use crate::attributes::{nanoseconds, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::exemplar::Value as ExemplarValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
+    AggregationTemporality, Exemplar, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
 };
 use std::ops::Range;
 
@@ -34,28 +35,58 @@ pub(crate) fn metrics(open_metrics: &str, time: &Range<u64>) -> Vec<Metric> {
 /// A line with a value.
 struct Sample<'a> {
     name: &'a str,
-    labels: Vec<(&'a str, String)>,
+    labels: Labels<'a>,
     value: &'a str,
+    /// The last one that was counted here and is traced.
+    exemplar: Option<Exemplar>,
 }
+
+type Labels<'a> = Vec<(&'a str, String)>;
 
 impl<'a> Sample<'a> {
     /// `None` for a comment.
     fn read(line: &'a str) -> Option<Self> {
-        let end = line.find(['{', ' '])?;
-        let (name, mut rest) = line.split_at(end);
+        let (name, mut rest) = line.split_at(line.find(['{', ' '])?);
         let mut labels = Vec::new();
-        if let Some(mut inside) = rest.strip_prefix('{') {
-            while !inside.starts_with('}') {
-                let (label, quoted) = inside.split_once("=\"")?;
-                let (value, behind) = unquoted(quoted)?;
-                labels.push((label, value));
-                inside = behind.strip_prefix(',').unwrap_or(behind);
-            }
-            rest = &inside[1..];
+        if let Some(inside) = rest.strip_prefix('{') {
+            (labels, rest) = labels_of(inside)?;
         }
-        let value = rest.split_ascii_whitespace().next()?;
-        (!name.starts_with('#')).then_some(Self { name, labels, value })
+        let (value, behind) = rest.split_once(" # {").unwrap_or((rest, ""));
+        (!name.starts_with('#')).then(|| Self {
+            name,
+            labels,
+            value: value.trim(),
+            exemplar: exemplar(behind),
+        })
     }
+}
+
+/// The labels up to the brace that ends them, and what is behind it.
+fn labels_of(mut inside: &str) -> Option<(Labels<'_>, &str)> {
+    let mut labels = Vec::new();
+    while !inside.starts_with('}') {
+        let (label, quoted) = inside.split_once("=\"")?;
+        let (value, behind) = unquoted(quoted)?;
+        labels.push((label, value));
+        inside = behind.strip_prefix(',').unwrap_or(behind);
+    }
+    Some((labels, &inside[1..]))
+}
+
+/// An exemplar behind its brace: the label `trace_id`, a value, and seconds since 1970.
+fn exemplar(inside: &str) -> Option<Exemplar> {
+    let (labels, numbers) = labels_of(inside)?;
+    let (_, trace_id) = labels.iter().find(|(label, _)| *label == "trace_id")?;
+    let trace_id = u128::from_str_radix(trace_id, 16).ok()?;
+    let mut numbers = numbers.split_ascii_whitespace();
+    let value = numbers.next()?.parse().ok()?;
+    let at: f64 = numbers.next()?.parse().ok()?;
+    Some(Exemplar {
+        trace_id: trace_id.to_be_bytes().to_vec(),
+        value: Some(ExemplarValue::AsDouble(value)),
+        time_unix_nano: nanoseconds((at * 1_000.0) as i64),
+        ..Exemplar::default()
+    })
 }
 
 /// The text up to the next quotation mark, and what is behind that.
@@ -117,6 +148,7 @@ impl<'a> Family<'a> {
                     });
                 }
                 let point = points.last_mut().expect("one was just there or made");
+                point.exemplars.extend(sample.exemplar.take());
                 let part = sample.name.strip_prefix(self.name).unwrap_or_default();
                 put(point, part, limit.as_deref(), sample.value);
             }

@@ -7,7 +7,7 @@ use crate::stage::{LIMIT, asks, metrics_address};
 use escapement_tests::plans::{StepWords, echo, fail, plan, request, step};
 use escapement_tests::prometheus::{Prometheus, encoded};
 use escapement_tests::{
-    Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Worker, WorkerSettings,
+    Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, TokenIssuer, Worker, WorkerSettings,
 };
 use escapement_tests::{checkout, documents, tool, wait_for};
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
@@ -72,6 +72,18 @@ fn sinks(directory: &Path, receiver: &Receiver) -> PathBuf {
     file
 }
 
+/// A policy under which the tunnel's clients may do everything, and which knows an issuer of tokens.
+fn policy(directory: &Path, issuer: &TokenIssuer) -> PathBuf {
+    let file = directory.join("policy.toml");
+    let text = format!(
+        "version = 1\n[[certificate]]\ndns = \"tunnel\"\nroles = [\"admin\", \"worker\"]\n\
+         [[jwt]]\nissuer = \"https://issuer.example\"\naudience = \"escapement\"\njwks_url = \"{}\"\n",
+        issuer.url()
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
 /// What waits: a worker that can do one thing at a time has more to do, and an action has no worker.
 async fn let_something_wait(orchestrator: &Orchestrator, directory: &Path) -> Worker {
     let settings = WorkerSettings::new(&orchestrator.url(), "slow", directory, directory);
@@ -101,7 +113,9 @@ async fn a_prometheus_has_data_for_every_panel_and_every_alert() {
     };
     let directory = PrivateDirectory::new("monitoring").unwrap();
     let receiver = Receiver::start(204).await.unwrap();
+    let issuer = TokenIssuer::start("issuer").await.unwrap();
     let settings = OrchestratorSettings::new(directory.path())
+        .flag("--access-policy", policy(directory.path(), &issuer).display())
         .flag("--events", sinks(directory.path(), &receiver).display())
         .flag("--event-webhook", receiver.url("/"))
         .flag("--metrics-listen", "127.0.0.1:0")

@@ -30,7 +30,7 @@ fn claims(sub: &str, seconds: u64) -> Value {
 }
 
 /// The entry of a policy for the issuer whose keys are there.
-fn entry(keys: &str) -> String {
+pub(crate) fn entry(keys: &str) -> String {
     entry_of("https://issuer.example", keys)
 }
 

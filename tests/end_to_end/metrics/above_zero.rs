@@ -3,6 +3,7 @@
 use super::readiness::world_on_a_disk;
 use super::{address, on_the_page, scrape};
 use crate::access::credentials::{Token, policy};
+use crate::access::issuers;
 use crate::plans::{RequestWords, StepWords, WORK, plan, request, step, step_id};
 use crate::runs;
 use crate::sinks;
@@ -11,7 +12,9 @@ use crate::tls::connecting::shake_hands_without_alpn;
 use crate::tls::{SecureWorld, client_tls};
 use crate::world::{LIMIT, World};
 use escapement_tests::authority::{Authority, replace};
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, Receiver, Reply, ScriptedWorker, wait_for};
+use escapement_tests::{
+    OrchestratorSettings, PrivateDirectory, Receiver, Reply, ScriptedWorker, TokenIssuer, wait_for,
+};
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{ExecutePlanRequest, ListWorkersRequest};
@@ -412,9 +415,11 @@ async fn of_tls() -> Seen {
 async fn of_callers() -> Seen {
     let mut seen = Seen::default();
     let (token, over) = (Token::new("operator"), Token::new("over"));
+    let issuer = TokenIssuer::start("issuer").await.unwrap();
     let entries = [
         token.entry("operator", "roles = [\"operator\"]"),
         over.entry("over", "roles = [\"operator\"]\nexpires = 2020-01-01T00:00:00Z"),
+        issuers::entry(&format!("jwks_url = \"{}\"", issuer.url())),
     ];
     let directory = PrivateDirectory::new("figures").unwrap();
     let file = directory.join("policy.toml");
@@ -427,6 +432,8 @@ async fn of_callers() -> Seen {
     });
     let mut world = world.await;
     let address = address(&world).await;
+    let came = r#"escapement_jwks_last_success_timestamp_seconds{issuer="https://issuer.example"}"#;
+    seen.until_above_zero(&address, &[came]).await;
     let mut fleet = world.orchestrator.fleet();
     fleet
         .list_workers(token.shows(ListWorkersRequest {}))

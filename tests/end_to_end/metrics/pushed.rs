@@ -1,10 +1,11 @@
 //! Figures over OTLP: a collector gets what a scrape gets, and a collector that is down delays and loses nothing.
 
 use super::workers;
-use super::{address, scrape};
+use super::{address, checked_by_promtool, read_by_python, scrape};
 use crate::plans::{echo, fail, plan, request};
-use crate::traces::exporting;
+use crate::traces::{exporting, hex};
 use crate::world::{LIMIT, World};
+use escapement_tests::http::get;
 use escapement_tests::{PrivateDirectory, wait_for};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
@@ -32,6 +33,8 @@ struct Collector {
     refuses: Arc<AtomicBool>,
     got: Arc<Mutex<BTreeMap<Sender, BTreeMap<String, f64>>>>,
     authorization: Arc<Mutex<BTreeSet<String>>>,
+    /// The traces that exemplars name, by the name of their figure.
+    traces: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 /// `service.name` and `service.instance.id`.
@@ -52,6 +55,7 @@ impl MetricsService for Collector {
         let mut got = self.got.lock().unwrap();
         for of_one in request.into_inner().resource_metrics {
             got.entry(sender(&of_one)).or_default().extend(samples(&of_one));
+            self.traces.lock().unwrap().extend(exemplars(&of_one));
         }
         Ok(Response::new(ExportMetricsServiceResponse::default()))
     }
@@ -110,6 +114,18 @@ fn samples(of_one: &ResourceMetrics) -> BTreeMap<String, f64> {
     let scopes = of_one.scope_metrics.iter();
     let metrics = scopes.flat_map(|scope| &scope.metrics);
     metrics.flat_map(samples_of).collect()
+}
+
+/// The names of histograms, and the traces that their exemplars name.
+fn exemplars(of_one: &ResourceMetrics) -> Vec<(String, String)> {
+    let mut named = Vec::new();
+    for metric in of_one.scope_metrics.iter().flat_map(|scope| &scope.metrics) {
+        if let Some(Data::Histogram(histogram)) = &metric.data {
+            let exemplars = histogram.data_points.iter().flat_map(|point| &point.exemplars);
+            named.extend(exemplars.map(|exemplar| (metric.name.clone(), hex(&exemplar.trace_id))));
+        }
+    }
+    named
 }
 
 fn samples_of(metric: &Metric) -> Vec<(String, f64)> {
@@ -262,6 +278,46 @@ async fn figures_are_pushed_without_an_address_of_their_own() {
         .await
         .unwrap();
     assert!(!log(&world).contains("metrics served"));
+}
+
+#[tokio::test]
+async fn a_duration_names_the_last_trace_that_is_exported() {
+    let collector = Collector::default();
+    let url = collector.serve().await;
+    let world = World::start_with(|settings| {
+        exporting(settings, &url, "1")
+            .flag("--otlp-signals", "traces,metrics")
+            .flag("--otlp-metrics-interval-ms", "1000")
+            .flag("--metrics-listen", "127.0.0.1:0")
+    })
+    .await;
+    let _worker = world.stock_worker("stock", |settings| settings).await;
+    let result = world.execute(request(plan([echo(0, json!({}))]))).await;
+    let trace_id = result.execution_id.replace('-', "");
+    let histograms = [
+        "escapement_execution_duration_seconds",
+        "escapement_attempt_duration_seconds",
+    ];
+    let named: BTreeSet<_> = histograms.map(|name| (name.to_owned(), trace_id.clone())).into();
+    let are_named = async || (*collector.traces.lock().unwrap() == named).then_some(());
+    wait_for("exemplars at the collector", LIMIT, are_named)
+        .await
+        .unwrap();
+
+    let address = address(&world).await;
+    let (_, text) = get(&address, "/metrics", "application/openmetrics-text")
+        .await
+        .unwrap();
+    let exemplar = format!(" # {{trace_id=\"{trace_id}\"}} ");
+    for name in histograms {
+        let of_histogram = |line: &&str| line.starts_with(&format!("{name}_bucket"));
+        let lines = text.lines().filter(of_histogram);
+        assert_eq!(lines.filter(|line| line.contains(&exemplar)).count(), 1, "{text}");
+    }
+    assert_ne!(read_by_python(&text), Some(BTreeSet::new()));
+    let (_, text) = get(&address, "/metrics", "text/plain").await.unwrap();
+    assert!(!text.contains("trace_id"), "it knows no exemplars");
+    checked_by_promtool(&text);
 }
 
 fn log(world: &World) -> String {

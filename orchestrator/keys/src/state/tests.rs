@@ -35,9 +35,12 @@ fn a_rotation_changes_what_is_in_force_and_the_same_keys_again_do_not() {
     let mut state = State::new(policy(&["a"]), 0);
     assert_eq!(state.begin(0), [source("a")]);
     assert!(state.begin(1).is_empty());
+    assert_eq!(state.ages_ms(50), [("a".to_owned(), None)]);
     assert!(state.told(&source("a"), Some(keys("one")), 100, 0));
+    assert_eq!(state.ages_ms(130), [("a".to_owned(), Some(30))]);
     assert_eq!(state.begin(100 + REFRESH_MS), [source("a")]);
     assert!(!state.told(&source("a"), Some(keys("one")), 200 + REFRESH_MS, 0));
+    assert_eq!(state.ages_ms(200 + REFRESH_MS), [("a".to_owned(), Some(0))]);
     assert!(state.ask("a", 2 * REFRESH_MS));
     assert_eq!(state.begin(2 * REFRESH_MS), [source("a")]);
     assert!(state.told(&source("a"), Some(keys("two")), 2 * REFRESH_MS, 0));

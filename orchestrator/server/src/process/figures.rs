@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::host::handle::{EngineHandle, Lane};
 use crate::process::security::{Security, cannot_export};
 use escapement_engine::Input;
+use escapement_keys::Keys;
 use escapement_metrics::{Figures, Look, Source};
 use escapement_sinks::{Deliveries, DeliveryFigures};
 use escapement_traces::{SERVICE_NAME, Traces};
@@ -24,7 +25,8 @@ pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
     let listener = config.metrics_listen.map(bind).transpose()?;
     let push = config.traces.otlp.push(SERVICE_NAME, version);
     let push = push.map_err(|fault| cannot_export(config, fault))?;
-    let figures = Figures::new(listener, push, config.metrics_max_actions, version);
+    let sampling = config.traces.sampling();
+    let figures = Figures::new(listener, push, config.metrics_max_actions, version, sampling);
     Ok(figures.inspect(|figures| figures.metrics.set_executions_max(config.max_queued_executions)))
 }
 
@@ -44,6 +46,7 @@ pub(super) fn serve(
         engine: engine.clone(),
         traces,
         tls: security.tls.clone(),
+        keys: security.keys.clone(),
         sinks: deliveries.figures(),
     };
     figures.map_or(Ok(()), |figures| figures.serve(config.store_path.clone(), now))
@@ -55,6 +58,7 @@ struct Now {
     engine: EngineHandle,
     traces: Option<Traces>,
     tls: Option<watch::Receiver<Arc<TlsServer>>>,
+    keys: Option<Keys>,
     sinks: DeliveryFigures,
 }
 
@@ -69,6 +73,7 @@ impl Source for Now {
                 lanes: self.engine.lane_depths(),
                 traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
                 certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
+                keys_ages_ms: self.keys.as_ref().map_or_else(Vec::new, Keys::ages_ms),
                 sinks: self.sinks.clone(),
             })
         })

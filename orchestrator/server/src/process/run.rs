@@ -139,16 +139,15 @@ fn join_all(
     writer: JoinHandle<Embedded>,
     flush: Option<Flush>,
 ) {
-    if let Some(runs) = runs {
-        runs.join();
-    }
+    let runs = runs.and_then(Runs::join);
     join("engine", engine);
     join("loader", loader);
-    // Closed last, when no reader is left: then it leaves nothing for the next start to copy.
-    drop(join("writer", writer));
+    let executions = join("writer", writer);
     if let Some(flush) = flush {
         flush.wait();
     }
+    // Closed last, when no reader is left: then they leave nothing for the next start to copy.
+    drop((runs, executions));
     info!("stopped");
 }
 

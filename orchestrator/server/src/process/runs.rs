@@ -86,12 +86,13 @@ impl Runs {
         Ok(Self { handle, thread })
     }
 
-    /// Waits for the end of the thread, which was asked to end before; then the store is closed.
-    pub(crate) fn join(self) {
+    /// Waits for the end of the thread, which was asked to end before. Returns the store.
+    pub(crate) fn join(self) -> Option<EmbeddedRuns> {
         drop(self.handle);
-        if self.thread.join().is_err() {
-            error!("thread of runs ended with a panic");
-        }
+        let ended = self.thread.join();
+        ended
+            .inspect_err(|_| error!("thread of runs ended with a panic"))
+            .ok()
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Security {
     /// Those that get events at least once.
     pub(crate) sinks: Option<watch::Receiver<Arc<SinksFile>>>,
     /// Of the issuers that the policy knows.
-    keys: Option<Keys>,
+    pub(crate) keys: Option<Keys>,
     sources: Vec<Box<dyn Reload>>,
     interval: Option<Duration>,
 }

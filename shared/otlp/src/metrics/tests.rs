@@ -58,7 +58,8 @@ fn each_bucket_of_a_histogram_counts_its_own() {
     let metric = only(
         "# HELP took_seconds Time.\n# TYPE took_seconds histogram\n\
          took_seconds_sum{a=\"x\"} 1.5\ntook_seconds_count{a=\"x\"} 6\n\
-         took_seconds_bucket{le=\"0.1\",a=\"x\"} 1\ntook_seconds_bucket{le=\"1.0\",a=\"x\"} 4\n\
+         took_seconds_bucket{le=\"0.1\",a=\"x\"} 1\n\
+         took_seconds_bucket{le=\"1.0\",a=\"x\"} 4 # {trace_id=\"000000000000000000000000000000ff\"} 0.25 1.5\n\
          took_seconds_bucket{le=\"+Inf\",a=\"x\"} 6\n\
          took_seconds_sum{a=\"y\"} 0.0\ntook_seconds_count{a=\"y\"} 0\n\
          took_seconds_bucket{le=\"0.1\",a=\"y\"} 0\ntook_seconds_bucket{le=\"1.0\",a=\"y\"} 0\n\
@@ -75,6 +76,12 @@ fn each_bucket_of_a_histogram_counts_its_own() {
     assert_eq!((x.count, x.sum), (6, Some(1.5)));
     assert_eq!(x.explicit_bounds, [0.1, 1.0]);
     assert_eq!(x.bucket_counts, [1, 3, 2]);
+    let [exemplar] = x.exemplars.as_slice() else {
+        panic!("{x:?}")
+    };
+    assert_eq!(exemplar.trace_id, [[0; 15].as_slice(), &[255]].concat());
+    assert_eq!(exemplar.value, Some(ExemplarValue::AsDouble(0.25)));
+    assert_eq!(exemplar.time_unix_nano, 1_500_000_000);
     assert_eq!(y.attributes, [text("a", "y")]);
     assert_eq!(y.bucket_counts, [0, 0, 0]);
 }
