@@ -116,11 +116,16 @@ impl Sinks {
         if !is_subscribed {
             self.recent = Recent::default();
         }
-        if !is_subscribed && self.webhook.is_none() {
+        // An event that nobody takes is not made: a sink that is dead would cost as much as one that takes all.
+        let webhook = self.webhook.as_ref().filter(|webhook| webhook.has_place());
+        if self.webhook.is_some() && webhook.is_none() {
+            note(&mut self.webhook_losses, false);
+        }
+        if !is_subscribed && webhook.is_none() {
             return;
         }
         let event = Arc::new(TerminalEvent::of(result, provenance(), &self.subscribers.source));
-        if let Some(webhook) = &self.webhook {
+        if let Some(webhook) = webhook {
             note(&mut self.webhook_losses, webhook.take(&event));
         }
         if is_subscribed {

@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use crate::limits::{EVENT_DATA_BYTES_MAX, SINK_CALM, WEBHOOK_QUEUE_BYTES_MAX};
+use crate::limits::{EVENT_DATA_BYTES_MAX, SINK_CALM, WEBHOOK_QUEUE_BYTES_MAX, WEBHOOK_QUEUE_MAX};
 use escapement_codec::event_json::SOURCE;
 use escapement_contract::Status;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{ExecutionId, Opaque, PlanId};
+use std::cell::Cell;
 use std::sync::Weak;
 use tokio::sync::broadcast::error::TryRecvError;
 
@@ -87,6 +88,27 @@ async fn a_webhook_that_never_answers_holds_no_more_than_its_room() {
     assert!(
         (1..=WEBHOOK_QUEUE_BYTES_MAX).contains(&held),
         "{held} bytes are held"
+    );
+}
+
+#[tokio::test]
+async fn an_event_that_a_dead_webhook_has_no_place_for_is_not_made() {
+    let mut sinks = Sinks {
+        webhook: Some(Webhook::start("http://127.0.0.1:9/".parse().unwrap())),
+        ..sinks()
+    };
+    let n_made = Cell::new(0);
+    for _ in 0..2 * WEBHOOK_QUEUE_MAX {
+        sinks.emit_result(&result(1), || {
+            n_made.set(n_made.get() + 1);
+            Provenance::default()
+        });
+    }
+    // Its task has had no turn yet.
+    assert_eq!(n_made.get(), WEBHOOK_QUEUE_MAX);
+    assert!(
+        !sinks.webhook_losses.lost(Instant::now()),
+        "those before are counted"
     );
 }
 

@@ -48,6 +48,11 @@ impl Webhook {
         }
     }
 
+    /// False if the task is so far behind that it takes no event at all.
+    pub(crate) fn has_place(&self) -> bool {
+        self.events.capacity() > 0
+    }
+
     /// True if the task will post it; false if it is too far behind.
     pub(crate) fn take(&self, event: &Arc<TerminalEvent>) -> bool {
         let waiting = take_room(&self.room, event.bytes(), Arc::clone(event));
