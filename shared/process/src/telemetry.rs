@@ -90,6 +90,7 @@ pub fn init_with(filter: &str, format: Format, spans: Option<Spans>) -> Result<(
     let lines = log::start().map_err(InitError::NoThread)?;
     let installed = match spans {
         None => {
+            let filter = filter.add_directive(NO_HANDLER_SPANS.parse().expect("a directive that is valid"));
             let lines = layer(lines, format);
             tracing_subscriber::registry().with(filter).with(lines).try_init()
         }
@@ -196,6 +197,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 
 /// What is logged by default.
 const DEFAULT_FILTER: &str = "info";
+
+/// The spans of handlers are for a collector: without one they would be made for each attempt that is traced, and exported by nobody.
+const NO_HANDLER_SPANS: &str = "escapement_sdk::handler_span=off";
 
 /// Beginnings of the targets of crates that others wrote.
 const FOREIGN: [&str; 6] = ["h2", "hyper", "rustls", "tokio", "tonic", "tower"];
