@@ -127,10 +127,14 @@ impl StepContext {
         own.or_else(|| self.header("traceparent"))
     }
 
-    /// The ids of the trace and of the span, for the log.
-    pub(crate) fn trace_ids(&self) -> (Option<&str>, Option<&str>) {
-        let mut fields = self.traceparent().unwrap_or_default().split('-').skip(1);
-        (fields.next(), fields.next())
+    /// The id of the trace, for the log.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        self.traceparent()?.split('-').nth(1)
+    }
+
+    /// The id of the span, for the log.
+    pub(crate) fn span_id(&self) -> Option<&str> {
+        self.traceparent()?.split('-').nth(2)
     }
 
     /// The way to the orchestrator that gave the attempt, in the name of this attempt: for handlers that execute plans.

@@ -99,14 +99,13 @@ impl HandlerTasks {
             traceparent,
             caller,
         });
-        let (trace_id, span_id) = context.trace_ids();
         debug!(
             action = context.action(),
             execution_id = context.execution_id(),
             step_id = context.step_id(),
             attempt = context.attempt(),
-            trace_id,
-            span_id,
+            trace_id = context.trace_id(),
+            span_id = context.span_id(),
             "attempt started"
         );
         let payload = assignment.payload.unwrap_or_default();
@@ -164,14 +163,13 @@ impl HandlerTasks {
 
     pub(super) fn cancel(&self, token: AttemptToken) {
         if let Some(running) = self.running.get(&token) {
-            let (trace_id, span_id) = running.context.trace_ids();
             info!(
                 action = running.context.action(),
                 execution_id = running.context.execution_id(),
                 step_id = running.context.step_id(),
                 attempt = running.context.attempt(),
-                trace_id,
-                span_id,
+                trace_id = running.context.trace_id(),
+                span_id = running.context.span_id(),
                 "attempt cancelled: its limit, its lease or the drain is over, or it is not wanted any more"
             );
             running.context.cancel();
@@ -266,14 +264,13 @@ impl HandlerTasks {
             TaskEnd::Aborted => "aborted",
         };
         note_end(&running.span, &end);
-        let (trace_id, span_id) = context.trace_ids();
         debug!(
             action = context.action(),
             execution_id = context.execution_id(),
             step_id = context.step_id(),
             attempt = context.attempt(),
-            trace_id,
-            span_id,
+            trace_id = context.trace_id(),
+            span_id = context.span_id(),
             outcome,
             "attempt ended"
         );
