@@ -137,9 +137,9 @@ impl Trace {
 
     /// The `traceparent` that names a span of this trace.
     pub fn traceparent(&self, span_id: SpanId) -> String {
-        let flags = if self.is_sampled { SAMPLED } else { 0 };
-        let (trace_id, span_id) = (hex::text(&self.trace_id), hex::text(&span_id));
-        format!("00-{trace_id}-{span_id}-{flags:02x}")
+        // Each attempt has one: joined, it takes a third of what a format takes.
+        let flags = if self.is_sampled { "01" } else { "00" };
+        ["00", &hex::text(&self.trace_id), &hex::text(&span_id), flags].join("-")
     }
 
     /// Replaces what the headers of an attempt say of a trace by the span of the attempt.
