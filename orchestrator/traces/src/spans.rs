@@ -24,9 +24,10 @@ pub fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<S
     let ended = times.fold(settlement.result.completed_at, i64::max).max(began);
     let mut drawing = Drawing {
         execution_id,
+        root: trace::execution_span(execution_id),
         trace,
         time: began..ended,
-        spans: Vec::new(),
+        spans: Vec::with_capacity(SPANS_MAX.min(2 + request.plan().steps().len())),
         n_missing: 0,
     };
     drawing.execution(settlement, request);
@@ -42,6 +43,8 @@ pub fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<S
 
 struct Drawing<'a> {
     execution_id: ExecutionId,
+    /// The span of the execution.
+    root: SpanId,
     trace: &'a Trace,
     /// Unix milliseconds of the execution; nothing of it lies outside.
     time: Range<i64>,
@@ -73,13 +76,7 @@ impl Drawing<'_> {
             let kind = interruption.map_or(error.code.as_str(), |interruption| interruption.reason());
             attributes.push(text("error.type", kind));
         }
-        let mut root = self.span(
-            trace::execution_span(self.execution_id),
-            None,
-            "execution",
-            SpanKind::Server,
-            self.time.clone(),
-        );
+        let mut root = self.span(self.root, None, "execution", SpanKind::Server, self.time.clone());
         root.attributes = attributes;
         root.status = status(result.status == Ending::Failure);
         if let Some(parent) = &self.trace.parent {
@@ -89,37 +86,33 @@ impl Drawing<'_> {
         root.links = self.trace.ignored.iter().map(link).collect();
         self.push(root);
         let id = trace::queued_span(self.execution_id);
-        let span = self.span(id, Some(self.root()), "queued", SpanKind::Internal, queued);
+        let span = self.span(id, Some(self.root), "queued", SpanKind::Internal, queued);
         self.push(span);
     }
 
     fn step(&mut self, step: &Step, mut line: StepLine) {
         let ended_at = line.ended_at.unwrap_or(self.time.end);
         let time = line.time(ended_at);
-        let mut attributes = vec![
-            text("escapement.step.id", step.id().to_string()),
-            text("escapement.step.action", step.action()),
-        ];
+        let mut attributes = Vec::with_capacity(STEP_ATTRIBUTES_MAX);
+        attributes.push(text("escapement.step.id", step.id().to_string()));
+        attributes.push(text("escapement.step.action", step.action()));
         attributes.extend(line.reason.map(|reason| text("escapement.step.reason", reason)));
-        let attempts = std::mem::take(&mut line.attempts);
-        if let [attempt] = attempts.as_slice() {
+        let mut attempts = std::mem::take(&mut line.attempts);
+        if let [attempt] = attempts.as_mut_slice() {
             // The span that the worker was told of.
             let id = trace::attempt_span(self.execution_id, step.id(), attempt.number);
-            let mut span = self.span(id, Some(self.root()), "step", SpanKind::Client, time);
+            let mut span = self.span(id, Some(self.root), "step", SpanKind::Client, time);
             attributes.extend(of_attempt(attempt));
             let error = line.error.as_deref().or(attempt.error.as_deref());
             end(&mut span, attributes, error);
-            let mut events = Events::default();
-            for attempt in attempts {
-                events.append(attempt.events);
-            }
+            let mut events = std::mem::take(&mut attempt.events);
             events.append(line.events);
             put_events(&mut span, events);
             self.push(span);
             return;
         }
         let id = trace::step_span(self.execution_id, step.id());
-        let mut span = self.span(id, Some(self.root()), "step", SpanKind::Internal, time);
+        let mut span = self.span(id, Some(self.root), "step", SpanKind::Internal, time);
         end(&mut span, attributes, line.error.as_deref());
         put_events(&mut span, line.events);
         self.push(span);
@@ -137,10 +130,6 @@ impl Drawing<'_> {
         end(&mut span, attributes, attempt.error.as_deref());
         put_events(&mut span, attempt.events);
         self.push(span);
-    }
-
-    fn root(&self) -> SpanId {
-        trace::execution_span(self.execution_id)
     }
 
     /// A span within the time of the execution; a clock that was set back makes it short, not negative.
@@ -176,7 +165,7 @@ impl Drawing<'_> {
             self.spans.pop();
             let id = trace::missing_span(self.execution_id);
             let end = self.time.end..self.time.end;
-            let mut span = self.span(id, Some(self.root()), "missing", SpanKind::Internal, end);
+            let mut span = self.span(id, Some(self.root), "missing", SpanKind::Internal, end);
             span.attributes = vec![number("escapement.spans.missing", self.n_missing + 1)];
             self.spans.push(span);
         }
@@ -201,6 +190,9 @@ fn put_events(span: &mut Span, events: Events) {
     span.events = events.kept;
     span.dropped_events_count = events.n_more;
 }
+
+/// All that a step with one attempt can have.
+const STEP_ATTRIBUTES_MAX: usize = 6;
 
 #[cfg(test)]
 mod tests;
