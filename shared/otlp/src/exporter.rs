@@ -1,7 +1,7 @@
 //! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
 
 use crate::collector::Collector;
-use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, EXPORT_TIMEOUT};
+use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, EXPORT_TIMEOUT, GATHER_TIME};
 use crate::losses::Losses;
 use crate::service::Service;
 use crate::waiting::Waiting;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::mpsc as std_mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request};
@@ -155,10 +155,25 @@ impl Incoming {
         };
         let mut has_room = take(self.next().await?);
         let full_at = Instant::now() + BATCH_TIME;
-        while has_room && let Ok(Some(waiting)) = timeout_at(full_at, self.next()).await {
+        while has_room {
+            if let Ok(waiting) = self.queue.try_recv() {
+                has_room = take(waiting);
+                continue;
+            }
+            self.gather().await;
+            let Ok(Some(waiting)) = timeout_at(full_at, self.next()).await else {
+                break;
+            };
             has_room = take(waiting);
         }
         Some(traces)
+    }
+
+    /// Lets some traces come, unless the end is asked for: to wake this thread for each costs those who hand them in.
+    async fn gather(&mut self) {
+        if self.stopped.is_some() {
+            sleep(GATHER_TIME).await;
+        }
     }
 
     async fn next(&mut self) -> Option<Waiting> {

@@ -22,6 +22,8 @@ pub(crate) const BATCH_SPANS_MAX: usize = 512;
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Time that a batch waits to become full.
 pub(crate) const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Time that traces gather before they are taken: short enough that a queue of them does not fill in it.
+pub(crate) const GATHER_TIME: Duration = Duration::from_millis(5);
 /// Time that the collector has to take a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time that the collector has to answer.
