@@ -13,6 +13,9 @@ use escapement_run_tests::product::Product;
 use escapement_run_tests::reference::misreading::Misreading;
 use escapement_run_tests::subject::{Misread, Subject};
 use escapement_run_tests::transitions::Transitions;
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::thread;
 
 /// All plans of one step, those with a fallback, a branch or a planner, and a share of those of two and three.
 fn families() -> [(&'static str, Vec<Case>); 6] {
@@ -26,13 +29,28 @@ fn families() -> [(&'static str, Vec<Case>); 6] {
     ]
 }
 
+/// Explores the cases on all cores.
 fn explore_all(name: &str, cases: &[Case], transitions: &mut Transitions) {
+    let n_threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let explore_some = |first| {
+        let (mut counts, mut seen) = (Counts::default(), Transitions::default());
+        for case in cases.iter().skip(first).step_by(n_threads) {
+            let subject = Product::make(&case.plan, &case.limits, START_MS);
+            let found = explore(case, subject, &mut seen);
+            counts.add(found.unwrap_or_else(|disagreement| panic!("{disagreement}")));
+        }
+        (counts, seen)
+    };
     let mut counts = Counts::default();
-    for case in cases {
-        let subject = Product::make(&case.plan, &case.limits, START_MS);
-        let found = explore(case, subject, transitions);
-        counts.add(found.unwrap_or_else(|disagreement| panic!("{disagreement}")));
-    }
+    thread::scope(|scope| {
+        let spawn = |first| scope.spawn(move || explore_some(first));
+        let threads: Vec<_> = (0..n_threads).map(spawn).collect();
+        for thread in threads {
+            let (some, seen) = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            counts.add(some);
+            transitions.add(seen);
+        }
+    });
     println!("{name}: {counts}");
 }
 
