@@ -6,7 +6,7 @@ use crate::plans::{echo, fail, plan, request};
 use crate::traces::{exporting, hex};
 use crate::world::{LIMIT, World};
 use escapement_tests::http::get;
-use escapement_tests::{PrivateDirectory, wait_for};
+use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
 };
@@ -265,13 +265,8 @@ async fn a_collector_gets_what_a_scrape_gets_and_what_it_refused_is_in_the_next(
 async fn figures_are_pushed_without_an_address_of_their_own() {
     let collector = Collector::default();
     let url = collector.serve().await;
-    let world = World::start_with(|settings| {
-        exporting(settings, &url, "1")
-            .flag("--otlp-signals", "traces,metrics")
-            .flag("--otlp-metrics-interval-ms", "1000")
-            .flag("--otlp-service-name", "first")
-    })
-    .await;
+    let world =
+        World::start_with(|settings| pushing(settings, &url).flag("--otlp-service-name", "first")).await;
     let ready = named("escapement_ready", &BTreeMap::new());
     let is_ready = async || (collector.samples_of("first").get(&ready) == Some(&1.0)).then_some(());
     wait_for("figures at the collector", LIMIT, is_ready)
@@ -284,13 +279,8 @@ async fn figures_are_pushed_without_an_address_of_their_own() {
 async fn a_duration_names_the_last_trace_that_is_exported() {
     let collector = Collector::default();
     let url = collector.serve().await;
-    let world = World::start_with(|settings| {
-        exporting(settings, &url, "1")
-            .flag("--otlp-signals", "traces,metrics")
-            .flag("--otlp-metrics-interval-ms", "1000")
-            .flag("--metrics-listen", "127.0.0.1:0")
-    })
-    .await;
+    let world =
+        World::start_with(|settings| pushing(settings, &url).flag("--metrics-listen", "127.0.0.1:0")).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     let result = world.execute(request(plan([echo(0, json!({}))]))).await;
     let trace_id = result.execution_id.replace('-', "");
@@ -318,6 +308,13 @@ async fn a_duration_names_the_last_trace_that_is_exported() {
     let (_, text) = get(&address, "/metrics", "text/plain").await.unwrap();
     assert!(!text.contains("trace_id"), "it knows no exemplars");
     checked_by_promtool(&text);
+}
+
+/// Exports all traces, and metrics each second.
+fn pushing(settings: OrchestratorSettings, url: &str) -> OrchestratorSettings {
+    exporting(settings, url, "1")
+        .flag("--otlp-signals", "traces,metrics")
+        .flag("--otlp-metrics-interval-ms", "1000")
 }
 
 fn log(world: &World) -> String {
