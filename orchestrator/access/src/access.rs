@@ -87,8 +87,7 @@ impl Access {
 
     /// Where the keys of its issuers come from; a source may be that of several.
     pub fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
-        let issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
-        issuers.map(|issuer| &issuer.keys)
+        self.issuers().map(|(_, keys)| keys)
     }
 
     /// The issuers of tokens by name, and where their keys come from.
@@ -99,10 +98,9 @@ impl Access {
 
     /// Where the keys of this issuer come from.
     pub fn key_source_of(&self, issuer: &str) -> Option<&KeySource> {
-        let mut issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
-        issuers
-            .find(|known| *known.name == *issuer)
-            .map(|known| &known.keys)
+        self.issuers()
+            .find(|(name, _)| *name == issuer)
+            .map(|(_, keys)| keys)
     }
 
     /// The SHA-256 of a JSON Web Token that this `authorization` shows, by which [`JwtCache`](crate::JwtCache) keeps what

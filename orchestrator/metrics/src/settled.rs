@@ -4,9 +4,9 @@ use crate::catalogue::{self, Value};
 use crate::figures::Metrics;
 use crate::kinds::TraceLabel;
 use crate::label;
-use escapement_codec::trace::logged_ids;
+use escapement_codec::trace::Trace;
 use escapement_contract::{AuditKind, Request, Settlement};
-use escapement_model::{StepId, codes};
+use escapement_model::{StepId, codes, hex};
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -48,6 +48,7 @@ impl Metrics {
             families.execution_errors.get_or_create(&code).inc();
         }
         let trace = self.trace_of(settlement, request);
+        let trace = trace.as_ref();
         let accepted_at = settlement.audit.first().map(|entry| entry.at_unix_ms);
         let started_at = settlement.audit.iter().find_map(|entry| match entry.kind {
             AuditKind::Started { started_at } => Some(started_at),
@@ -60,19 +61,20 @@ impl Metrics {
                 .get_or_create(&waited)
                 .observe(seconds(accepted_at, started_at));
             let duration = families.execution_duration.get_or_create(&settled);
-            observe(&duration, &trace, started_at..result.completed_at);
+            observe(&duration, trace, started_at..result.completed_at);
         }
-        self.steps_settled(settlement, request, &trace);
+        self.steps_settled(settlement, request, trace);
     }
 
     /// What names the trace of an execution in an exemplar; `None` if it is not exported.
     fn trace_of(&self, settlement: &Settlement, request: &Request) -> Option<TraceLabel> {
-        let (execution_id, sampling) = (settlement.result.execution_id, self.0.sampling?);
-        let (trace_id, span_id) = logged_ids(execution_id, request, Some(sampling));
-        span_id.and(trace_id).map(|trace_id| [("trace_id", trace_id)])
+        let trace = Trace::of(settlement.result.execution_id, request, self.0.sampling?);
+        trace
+            .is_sampled
+            .then(|| [("trace_id", hex::text(&trace.trace_id))])
     }
 
-    fn steps_settled(&self, settlement: &Settlement, request: &Request, trace: &Option<TraceLabel>) {
+    fn steps_settled(&self, settlement: &Settlement, request: &Request, trace: Option<&TraceLabel>) {
         let mut steps: BTreeMap<StepId, Standing> = BTreeMap::new();
         let actions = request.plan().steps().iter();
         for step in actions {
@@ -135,7 +137,7 @@ impl Metrics {
     }
 
     /// An attempt ended, if there was one.
-    fn ended(&self, step: &mut Standing, at: i64, outcome: Outcome, trace: &Option<TraceLabel>) {
+    fn ended(&self, step: &mut Standing, at: i64, outcome: Outcome, trace: Option<&TraceLabel>) {
         let Some(assigned_at) = step.assigned_at.take() else {
             return;
         };
@@ -181,10 +183,10 @@ fn code_label(code: &str) -> &'static str {
 }
 
 /// Counts a time, in Unix milliseconds.
-fn observe(histogram: &HistogramWithExemplars<TraceLabel>, trace: &Option<TraceLabel>, time: Range<i64>) {
+fn observe(histogram: &HistogramWithExemplars<TraceLabel>, trace: Option<&TraceLabel>, time: Range<i64>) {
     let since_1970 = Duration::from_millis(u64::try_from(time.end).unwrap_or_default());
-    let ended = trace.as_ref().map(|_| UNIX_EPOCH + since_1970);
-    histogram.observe(seconds(time.start, time.end), trace.clone(), ended);
+    let ended = trace.map(|_| UNIX_EPOCH + since_1970);
+    histogram.observe(seconds(time.start, time.end), trace.cloned(), ended);
 }
 
 fn seconds(from_ms: i64, to_ms: i64) -> f64 {
