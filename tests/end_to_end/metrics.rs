@@ -21,9 +21,14 @@ use std::time::{Instant, SystemTime};
 use tonic::Code;
 use tonic::client::Grpc;
 
-/// Where an orchestrator serves its figures, as its log says.
+/// Where the orchestrator serves its figures, as its log says.
 pub(crate) async fn address(world: &World) -> String {
-    let log = world.directory.join("orchestrator.stderr");
+    address_of(world, "orchestrator").await
+}
+
+/// The same of the process whose log has that name.
+async fn address_of(world: &World, process: &str) -> String {
+    let log = world.directory.join(format!("{process}.stderr"));
     let told = async || {
         let log = std::fs::read_to_string(&log).ok()?;
         let line = log.lines().rfind(|line| line.contains("metrics served"))?;

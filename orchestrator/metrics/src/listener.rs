@@ -19,7 +19,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Figures that begin at 0, as [`Metrics::new`] says, and who gets them; `None` if nobody does.
+    /// Returns figures that begin at 0, as [`Metrics::new`] says, or `None` if they are neither served nor pushed.
     pub fn new(
         listener: Option<TcpListener>,
         push: Option<Push>,

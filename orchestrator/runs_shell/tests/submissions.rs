@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use escapement_model::opaque::StructBuilder;
 use escapement_run::{Input, RewindScope};
-use escapement_runs_shell::{Condition, EffectsConfig, perform};
+use escapement_runs_shell::{Condition, EffectsConfig, Outgoing, RunsHandle, perform};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -59,6 +59,22 @@ impl Service<http::Request<Body>> for Contract {
     }
 }
 
+/// Performs what leaves the runs, one submission at a time. Returns what is submitted.
+fn performed(
+    handle: &RunsHandle,
+    outgoing: mpsc::UnboundedReceiver<Outgoing>,
+) -> mpsc::UnboundedReceiver<Submission> {
+    let (contract, submitted) = mpsc::unbounded_channel();
+    perform(
+        Contract(contract),
+        handle,
+        ONE_AT_A_TIME,
+        outgoing,
+        &Handle::current(),
+    );
+    submitted
+}
+
 async fn next(submitted: &mut mpsc::UnboundedReceiver<Submission>, action: &str) -> oneshot::Sender<Status> {
     let next = timeout(Duration::from_secs(30), submitted.recv()).await;
     let (request, answer) = next.expect("something is submitted").unwrap();
@@ -72,14 +88,7 @@ async fn next(submitted: &mut mpsc::UnboundedReceiver<Submission>, action: &str)
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled() {
     let World { handle, outgoing, .. } = World::new();
-    let (contract, mut submitted) = mpsc::unbounded_channel();
-    perform(
-        Contract(contract),
-        &handle,
-        ONE_AT_A_TIME,
-        outgoing,
-        &Handle::current(),
-    );
+    let mut submitted = performed(&handle, outgoing);
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     let cancel = || Input::Cancel {
         reason: "user".to_owned(),
@@ -100,7 +109,6 @@ async fn what_waits_for_its_submission_is_not_begun_once_its_run_was_cancelled()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_wait_in_the_store() {
     let World { handle, outgoing, .. } = World::new();
-    let (contract, mut submitted) = mpsc::unbounded_channel();
     let args = StructBuilder::new().text("text", &"t".repeat(40_000)).build();
     let large = |action: &str| call(action).object("tool_args", args.as_encoded());
     let items = StructBuilder::new().list("steps", list(["x.a", "x.b", "x.c"].map(large)));
@@ -108,13 +116,7 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
     let one = document(list([step("one", "tool_call", large("x.d"))]));
     handle.create(create(id(1), &many)).await.unwrap();
     handle.create(create(id(2), &one)).await.unwrap();
-    perform(
-        Contract(contract),
-        &handle,
-        ONE_AT_A_TIME,
-        outgoing,
-        &Handle::current(),
-    );
+    let mut submitted = performed(&handle, outgoing);
     // The first began before the other run was known.
     for action in ["x.a", "x.b", "x.d", "x.c"] {
         let answer = next(&mut submitted, action).await;
@@ -126,7 +128,6 @@ async fn a_run_with_many_attempts_does_not_hold_the_others_back_and_large_ones_w
 #[tokio::test]
 async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
     let World { handle, outgoing, .. } = World::new();
-    let (contract, mut submitted) = mpsc::unbounded_channel();
     let one = |action: &str| document(list([step("a", "tool_call", call(action))]));
     for (n, action) in [(1, "x.a"), (2, "x.b")] {
         handle.create(create(id(n), &one(action))).await.unwrap();
@@ -139,13 +140,7 @@ async fn what_waits_for_its_submission_is_not_begun_once_its_step_was_reset() {
     handle.input(id(2), Condition::default(), rewind).await.unwrap();
     handle.create(create(id(3), &one("x.c"))).await.unwrap();
     // All of them wait before the first is answered: on one thread they are taken in at once.
-    perform(
-        Contract(contract),
-        &handle,
-        ONE_AT_A_TIME,
-        outgoing,
-        &Handle::current(),
-    );
+    let mut submitted = performed(&handle, outgoing);
     let first = next(&mut submitted, "x.a").await;
     first.send(Status::invalid_argument("no")).unwrap();
     // Of the two attempts of the second run, the one that was fenced is passed over.

@@ -56,7 +56,10 @@ pub fn serve(
         info!(%address, "metrics served");
     }
     if let Some(push) = push {
-        runtime.spawn(push.run(move || Arc::clone(&served).figures()));
+        runtime.spawn(push.run(move || {
+            let served = Arc::clone(&served);
+            async move { served.figures().await }
+        }));
     }
     drop(entered);
     std::thread::Builder::new()
@@ -72,7 +75,7 @@ struct Served<A> {
 }
 
 impl<A: Answers> Served<A> {
-    async fn figures(self: Arc<Self>) -> String {
+    async fn figures(&self) -> String {
         let _one_at_a_time = self.scraping.lock().await;
         self.answers.figures().await
     }
@@ -115,7 +118,7 @@ async fn connection<A: Answers>(stream: TcpStream, served: Arc<Served<A>>, _plac
 
 async fn answer<A: Answers>(
     request: Request<Incoming>,
-    served: &Arc<Served<A>>,
+    served: &Served<A>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return Ok(said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"));
@@ -133,13 +136,13 @@ async fn answer<A: Answers>(
 }
 
 /// All figures, as the client wants to read them.
-async fn scraped<A: Answers>(request: &Request<Incoming>, served: &Arc<Served<A>>) -> Response<Full<Bytes>> {
+async fn scraped<A: Answers>(request: &Request<Incoming>, served: &Served<A>) -> Response<Full<Bytes>> {
     let accepts = request
         .headers()
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     let wants_open = accepts.is_some_and(|accept| accept.contains("application/openmetrics-text"));
-    let open = Arc::clone(served).figures().await;
+    let open = served.figures().await;
     let (text, media_type) = match wants_open {
         true => (open, text::OPEN_METRICS),
         false => (text::plain(&open), text::PLAIN),

@@ -5,8 +5,10 @@ use escapement_credentials::{ClientTls, Credentials};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Extensions, Request, Response, Status};
 
 /// A collector that takes OTLP (gRPC).
 #[derive(Clone, Debug)]
@@ -57,6 +59,27 @@ impl Collector {
         self.credentials().channel(&self.endpoint, times)
     }
 
+    /// The collector, if it can be used with its files as they are now.
+    ///
+    /// # Errors
+    /// The flag that cannot be kept, and why.
+    pub(crate) fn checked(self) -> Result<Self, (&'static str, String)> {
+        self.problem().map_or_else(|| self.check(), Err)?;
+        Ok(self)
+    }
+
+    /// A message with the headers as they are now.
+    ///
+    /// # Errors
+    /// What is wrong with their file.
+    pub(crate) fn request<T>(&self, message: T) -> Result<Request<T>, String> {
+        Ok(Request::from_parts(
+            self.headers()?,
+            Extensions::default(),
+            message,
+        ))
+    }
+
     /// Whom to trust there.
     fn credentials(&self) -> Credentials {
         let tls = ClientTls::new();
@@ -70,11 +93,25 @@ impl Collector {
     ///
     /// # Errors
     /// What is wrong with the file. A value is never told.
-    pub(crate) fn headers(&self) -> Result<MetadataMap, String> {
+    fn headers(&self) -> Result<MetadataMap, String> {
         self.headers_file
             .as_deref()
             .map_or_else(|| Ok(MetadataMap::new()), read_headers)
     }
+}
+
+/// What the collector answers to a message, in time.
+///
+/// # Errors
+/// That it does not, or what it refuses the message for.
+pub(crate) async fn answered<T>(
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, String> {
+    // Connecting is not part of the channel's own limit.
+    let answer = timeout(EXPORT_TIMEOUT, call).await;
+    let answer = answer.map_err(|_| "the collector does not answer".to_owned())?;
+    let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
+    Ok(answer.into_inner())
 }
 
 fn read_headers(file: &Path) -> Result<MetadataMap, String> {

@@ -45,6 +45,12 @@ impl fmt::Display for CannotStart {
     }
 }
 
+impl From<(&'static str, String)> for CannotStart {
+    fn from((flag, problem): (&'static str, String)) -> Self {
+        CannotStart::Flag(flag, problem)
+    }
+}
+
 impl std::error::Error for CannotStart {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -60,8 +66,7 @@ impl Export {
     /// # Errors
     /// [`CannotStart`].
     pub fn start(collector: Collector, service: Service) -> Result<(Self, Flush), CannotStart> {
-        let checked = collector.problem().map_or_else(|| collector.check(), Err);
-        checked.map_err(|(flag, problem)| CannotStart::Flag(flag, problem))?;
+        let collector = collector.checked()?;
         let losses = Losses::of("traces");
         let (waiting, queue) = mpsc::channel(QUEUE_MAX);
         let (stop, stopped) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
 
-use crate::collector::Collector;
-use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, EXPORT_TIMEOUT, GATHER_TIME};
+use crate::collector::{Collector, answered};
+use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, GATHER_TIME};
 use crate::losses::Losses;
 use crate::service::Service;
 use crate::waiting::Waiting;
@@ -12,10 +12,8 @@ use std::io;
 use std::sync::mpsc as std_mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tonic::metadata::MetadataMap;
+use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
-use tonic::{Extensions, Request};
 use tracing::error;
 
 /// What is sent, and to whom.
@@ -104,14 +102,9 @@ impl Exporter {
     }
 
     async fn send(&self, channel: &Channel, spans: Vec<Span>) -> Result<(), String> {
-        let headers: MetadataMap = self.collector.headers()?;
-        let request = Request::from_parts(headers, Extensions::default(), self.message(spans));
+        let request = self.collector.request(self.message(spans))?;
         let mut client = TraceServiceClient::new(channel.clone());
-        // Connecting is not part of the channel's own limit.
-        let answer = timeout(EXPORT_TIMEOUT, client.export(request)).await;
-        let answer = answer.map_err(|_| "the collector does not answer".to_owned())?;
-        let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
-        match answer.into_inner().partial_success {
+        match answered(client.export(request)).await?.partial_success {
             Some(partial) if partial.rejected_spans > 0 => Err(format!(
                 "the collector rejected {} spans: {}",
                 partial.rejected_spans, partial.error_message
@@ -156,11 +149,9 @@ impl Incoming {
         let mut has_room = take(self.next().await?);
         let full_at = Instant::now() + BATCH_TIME;
         while has_room {
-            if let Ok(waiting) = self.queue.try_recv() {
-                has_room = take(waiting);
-                continue;
+            if self.queue.is_empty() {
+                self.gather().await;
             }
-            self.gather().await;
             let Ok(Some(waiting)) = timeout_at(full_at, self.next()).await else {
                 break;
             };
@@ -170,7 +161,7 @@ impl Incoming {
     }
 
     /// Lets some traces come, unless the end is asked for: to wake this thread for each costs those who hand them in.
-    async fn gather(&mut self) {
+    async fn gather(&self) {
         if self.stopped.is_some() {
             sleep(GATHER_TIME).await;
         }

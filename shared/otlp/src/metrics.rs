@@ -14,21 +14,18 @@ use std::ops::Range;
 ///
 /// Counters keep the `_total` of their names, so that queries are the same ones. Lines of other kinds are left out.
 pub(crate) fn metrics(open_metrics: &str, time: &Range<u64>) -> Vec<Metric> {
-    let mut metrics = Vec::new();
-    let (mut help, mut family) = ("", None::<Family<'_>>);
+    let mut metrics: Vec<Metric> = Vec::new();
+    let mut help = "";
     for line in open_metrics.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
             help = described.split_once(' ').map_or("", |(_, help)| help);
         } else if let Some(described) = line.strip_prefix("# TYPE ") {
-            metrics.extend(family.take().and_then(Family::finish));
-            family = described
-                .split_once(' ')
-                .and_then(|(name, kind)| Family::begin(name, kind, help));
-        } else if let (Some(family), Some(sample)) = (&mut family, Sample::read(line)) {
-            family.take_in(sample, time);
+            metrics.push(empty(described, help));
+        } else if let (Some(metric), Some(sample)) = (metrics.last_mut(), Sample::read(line)) {
+            take_in(metric, sample, time);
         }
     }
-    metrics.extend(family.and_then(Family::finish));
+    metrics.retain(has_points);
     metrics
 }
 
@@ -105,87 +102,66 @@ fn unquoted(quoted: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The samples under one name.
-struct Family<'a> {
-    name: &'a str,
-    help: &'a str,
-    points: Points,
-}
-
-enum Points {
-    Counters(Vec<NumberDataPoint>),
-    Gauges(Vec<NumberDataPoint>),
-    Histograms(Vec<HistogramDataPoint>),
-}
-
-impl<'a> Family<'a> {
-    fn begin(name: &'a str, kind: &str, help: &'a str) -> Option<Self> {
-        let points = match kind {
-            "counter" => Points::Counters(Vec::new()),
-            "gauge" => Points::Gauges(Vec::new()),
-            "histogram" => Points::Histograms(Vec::new()),
-            _ => return None,
-        };
-        Some(Self { name, help, points })
+/// A metric without points, of what stands behind `# TYPE `: a name and a kind.
+fn empty(described: &str, help: &str) -> Metric {
+    let (name, kind) = described.split_once(' ').unwrap_or((described, ""));
+    let aggregation_temporality = AggregationTemporality::Cumulative as i32;
+    let data = match kind {
+        "counter" => Some(Data::Sum(Sum {
+            data_points: Vec::new(),
+            aggregation_temporality,
+            is_monotonic: true,
+        })),
+        "gauge" => Some(Data::Gauge(Gauge::default())),
+        "histogram" => Some(Data::Histogram(Histogram {
+            data_points: Vec::new(),
+            aggregation_temporality,
+        })),
+        _ => None,
+    };
+    let suffix = if kind == "counter" { "_total" } else { "" };
+    Metric {
+        name: format!("{name}{suffix}"),
+        description: help.to_owned(),
+        unit: unit(name).to_owned(),
+        data,
+        ..Metric::default()
     }
+}
 
-    fn take_in(&mut self, mut sample: Sample<'_>, time: &Range<u64>) {
-        match &mut self.points {
-            Points::Counters(points) => points.extend(number(&sample, time.start, time.end)),
-            // What stands now began at no time.
-            Points::Gauges(points) => points.extend(number(&sample, 0, time.end)),
-            Points::Histograms(points) => {
-                let limit = sample.labels.iter().position(|(label, _)| *label == "le");
-                let limit = limit.map(|place| sample.labels.remove(place).1);
-                let attributes = attributes(&sample);
-                // All lines of one histogram stand together.
-                if points.last().is_none_or(|last| last.attributes != attributes) {
-                    points.push(HistogramDataPoint {
-                        attributes,
-                        start_time_unix_nano: time.start,
-                        time_unix_nano: time.end,
-                        ..HistogramDataPoint::default()
-                    });
-                }
-                let point = points.last_mut().expect("one was just there or made");
-                point.exemplars.extend(sample.exemplar.take());
-                let part = sample.name.strip_prefix(self.name).unwrap_or_default();
-                put(point, part, limit.as_deref(), sample.value);
+fn has_points(metric: &Metric) -> bool {
+    match &metric.data {
+        Some(Data::Sum(sum)) => !sum.data_points.is_empty(),
+        Some(Data::Gauge(gauge)) => !gauge.data_points.is_empty(),
+        Some(Data::Histogram(histogram)) => !histogram.data_points.is_empty(),
+        _ => false,
+    }
+}
+
+fn take_in(metric: &mut Metric, mut sample: Sample<'_>, time: &Range<u64>) {
+    match &mut metric.data {
+        Some(Data::Sum(sum)) => sum.data_points.extend(number(&sample, time.start, time.end)),
+        // What stands now began at no time.
+        Some(Data::Gauge(gauge)) => gauge.data_points.extend(number(&sample, 0, time.end)),
+        Some(Data::Histogram(histogram)) => {
+            let limit = sample.labels.iter().position(|(label, _)| *label == "le");
+            let limit = limit.map(|place| sample.labels.remove(place).1);
+            let (attributes, points) = (attributes(&sample), &mut histogram.data_points);
+            // All lines of one histogram stand together.
+            if points.last().is_none_or(|last| last.attributes != attributes) {
+                points.push(HistogramDataPoint {
+                    attributes,
+                    start_time_unix_nano: time.start,
+                    time_unix_nano: time.end,
+                    ..HistogramDataPoint::default()
+                });
             }
+            let point = points.last_mut().expect("one was just there or made");
+            point.exemplars.extend(sample.exemplar.take());
+            let part = sample.name.strip_prefix(&metric.name).unwrap_or_default();
+            put(point, part, limit.as_deref(), sample.value);
         }
-    }
-
-    /// `None` if there is nothing under the name.
-    fn finish(self) -> Option<Metric> {
-        let temporality = AggregationTemporality::Cumulative as i32;
-        let (suffix, data) = match self.points {
-            Points::Counters(data_points) if !data_points.is_empty() => {
-                let sum = Sum {
-                    data_points,
-                    aggregation_temporality: temporality,
-                    is_monotonic: true,
-                };
-                ("_total", Data::Sum(sum))
-            }
-            Points::Gauges(data_points) if !data_points.is_empty() => {
-                ("", Data::Gauge(Gauge { data_points }))
-            }
-            Points::Histograms(data_points) if !data_points.is_empty() => {
-                let histogram = Histogram {
-                    data_points,
-                    aggregation_temporality: temporality,
-                };
-                ("", Data::Histogram(histogram))
-            }
-            _ => return None,
-        };
-        Some(Metric {
-            name: format!("{}{suffix}", self.name),
-            description: self.help.to_owned(),
-            unit: unit(self.name).to_owned(),
-            data: Some(data),
-            ..Metric::default()
-        })
+        _ => {}
     }
 }
 

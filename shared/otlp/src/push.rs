@@ -1,9 +1,9 @@
 //! Figures to a collector, again and again. Delays nobody, and keeps nothing between two times.
 
 use crate::attributes::{nanoseconds, text};
-use crate::collector::Collector;
+use crate::collector::{Collector, answered};
 use crate::export::CannotStart;
-use crate::limits::{EXPORT_TIMEOUT, MESSAGE_BYTES_MAX};
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::losses::Losses;
 use crate::metrics::metrics;
 use crate::service::Service;
@@ -13,9 +13,8 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetr
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::transport::Channel;
-use tonic::{Extensions, Request};
 use tracing::{error, info};
 
 /// Sends figures to a collector at an interval, those of the same text that a scrape gets.
@@ -35,10 +34,8 @@ impl Push {
     /// # Errors
     /// [`CannotStart::Flag`].
     pub fn new(collector: Collector, service: Service, interval: Duration) -> Result<Self, CannotStart> {
-        let checked = collector.problem().map_or_else(|| collector.check(), Err);
-        checked.map_err(|(flag, problem)| CannotStart::Flag(flag, problem))?;
         Ok(Self {
-            collector,
+            collector: collector.checked()?,
             service,
             interval,
             began: now(),
@@ -101,13 +98,9 @@ impl Push {
                 ..ResourceMetrics::default()
             }],
         };
-        let request = Request::from_parts(self.collector.headers()?, Extensions::default(), message);
+        let request = self.collector.request(message)?;
         let mut client = MetricsServiceClient::new(channel.clone());
-        // Connecting is not part of the channel's own limit.
-        let answer = timeout(EXPORT_TIMEOUT, client.export(request)).await;
-        let answer = answer.map_err(|_| "the collector does not answer".to_owned())?;
-        let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
-        match answer.into_inner().partial_success {
+        match answered(client.export(request)).await?.partial_success {
             Some(partial) if partial.rejected_data_points > 0 => Err(format!(
                 "the collector rejected {} data points: {}",
                 partial.rejected_data_points, partial.error_message

@@ -1,12 +1,11 @@
 //! Figures over OTLP: a collector gets what a scrape gets, and a collector that is down delays and loses nothing.
 
-use super::workers;
-use super::{address, checked_by_promtool, read_by_python, scrape};
+use super::{address, address_of, checked_by_promtool, read_by_python, scrape};
 use crate::plans::{echo, fail, plan, request};
 use crate::traces::{exporting, hex};
 use crate::world::{LIMIT, World};
 use escapement_tests::http::get;
-use escapement_tests::{OrchestratorSettings, PrivateDirectory, wait_for};
+use escapement_tests::{PrivateDirectory, wait_for};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
 };
@@ -252,7 +251,7 @@ async fn a_collector_gets_what_a_scrape_gets_and_what_it_refused_is_in_the_next(
     collector
         .has_what_is_scraped("escapement-orchestrator", &of_orchestrator)
         .await;
-    let of_worker = workers::address(&world, "pushes").await;
+    let of_worker = address_of(&world, "pushes").await;
     collector
         .has_what_is_scraped("escapement-worker", &of_worker)
         .await;
@@ -263,10 +262,7 @@ async fn a_collector_gets_what_a_scrape_gets_and_what_it_refused_is_in_the_next(
 
 #[tokio::test]
 async fn figures_are_pushed_without_an_address_of_their_own() {
-    let collector = Collector::default();
-    let url = collector.serve().await;
-    let world =
-        World::start_with(|settings| pushing(settings, &url).flag("--otlp-service-name", "first")).await;
+    let (collector, world) = pushing("--otlp-service-name", "first").await;
     let ready = named("escapement_ready", &BTreeMap::new());
     let is_ready = async || (collector.samples_of("first").get(&ready) == Some(&1.0)).then_some(());
     wait_for("figures at the collector", LIMIT, is_ready)
@@ -277,10 +273,7 @@ async fn figures_are_pushed_without_an_address_of_their_own() {
 
 #[tokio::test]
 async fn a_duration_names_the_last_trace_that_is_exported() {
-    let collector = Collector::default();
-    let url = collector.serve().await;
-    let world =
-        World::start_with(|settings| pushing(settings, &url).flag("--metrics-listen", "127.0.0.1:0")).await;
+    let (collector, world) = pushing("--metrics-listen", "127.0.0.1:0").await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     let result = world.execute(request(plan([echo(0, json!({}))]))).await;
     let trace_id = result.execution_id.replace('-', "");
@@ -310,11 +303,18 @@ async fn a_duration_names_the_last_trace_that_is_exported() {
     checked_by_promtool(&text);
 }
 
-/// Exports all traces, and metrics each second.
-fn pushing(settings: OrchestratorSettings, url: &str) -> OrchestratorSettings {
-    exporting(settings, url, "1")
-        .flag("--otlp-signals", "traces,metrics")
-        .flag("--otlp-metrics-interval-ms", "1000")
+/// A collector, and an orchestrator with this flag that sends it all traces, and metrics each second.
+async fn pushing(flag: &str, value: &str) -> (Collector, World) {
+    let collector = Collector::default();
+    let url = collector.serve().await;
+    let world = World::start_with(|settings| {
+        exporting(settings, &url, "1")
+            .flag("--otlp-signals", "traces,metrics")
+            .flag("--otlp-metrics-interval-ms", "1000")
+            .flag(flag, value)
+    });
+    let world = world.await;
+    (collector, world)
 }
 
 fn log(world: &World) -> String {

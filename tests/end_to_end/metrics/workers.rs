@@ -1,6 +1,6 @@
 //! What a worker tells of itself.
 
-use super::{checked_by_promtool, scrape};
+use super::{address_of, checked_by_promtool, scrape};
 use crate::plans::{RequestWords, StepWords, echo, fail, plan, request, step};
 use crate::world::{LIMIT, World};
 use escapement_tests::http::get;
@@ -9,20 +9,6 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-
-/// Where the worker of this label serves its figures, as its log says.
-pub(super) async fn address(world: &World, worker_id: &str) -> String {
-    let log = world.directory.join(format!("{worker_id}.stderr"));
-    let told = async || {
-        let log = std::fs::read_to_string(&log).ok()?;
-        let line = log.lines().find(|line| line.contains("metrics served"))?;
-        let (_, address) = line.split_once("address=")?;
-        Some(address.split_whitespace().next()?.to_owned())
-    };
-    wait_for("the worker's listener of metrics", LIMIT, told)
-        .await
-        .unwrap()
-}
 
 /// The code with which `worker health` ends.
 fn health(address: &str) -> Option<i32> {
@@ -56,7 +42,7 @@ async fn outcomes_that_nobody_acknowledges_are_counted_until_somebody_does() {
             .flag("--actions", "delay")
     });
     let _worker = settings.await;
-    let address = address(&world, "keeps").await;
+    let address = address_of(&world, "keeps").await;
     let steps = (0..3).map(|number| step(number, "delay").payload(json!({ "ms": 5_000 })));
     world.submit(&request(plan(steps)).concurrent(3)).await;
     let in_flight = r#"escapement_worker_attempts_in_flight{action="delay"}"#;
@@ -80,7 +66,7 @@ async fn a_worker_tells_what_it_did_and_whether_it_has_a_session() {
             .flag("--max-in-flight", 4)
     });
     let _worker = settings.await;
-    let address = address(&world, "counted").await;
+    let address = address_of(&world, "counted").await;
     for _ in 0..3 {
         world.execute(request(plan([echo(0, json!({}))]))).await;
     }

@@ -34,7 +34,7 @@ async fn a_trigger_is_known_whose_caller_has_gone() {
     {
         let request = Request::new(creation(on_event("e"), nothing(), ""));
         let mut creating = pin!(world.triggers.create_trigger(request));
-        // Its caller goes once the task that makes the change is there, which nobody has polled yet.
+        // The call is dropped as soon as it has spawned the task that makes the change, before that task runs.
         let n_tasks = || Handle::current().metrics().num_alive_tasks();
         let before = n_tasks();
         poll_fn(|context| {
