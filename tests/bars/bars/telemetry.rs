@@ -178,11 +178,11 @@ async fn measured(
         place.loaded(load, WARM_UP).await?;
     }
     let n_places = places.len();
-    for round in 0..extent.rounds {
+    for round in 0..extent.rounds * TURNS {
         // The first one of a round finds the machine as the round before left it, so each is first in turn.
         for index in (0..n_places).map(|index| (index + round) % n_places) {
             let (place, samples) = &mut places[index];
-            let (rate, cpu_us) = place.loaded(load, extent.span).await?;
+            let (rate, cpu_us) = place.loaded(load, extent.span / TURN).await?;
             samples.rates.push(rate);
             samples.cpu_us.push(cpu_us);
         }
@@ -243,6 +243,8 @@ struct Place {
     with: With,
     orchestrator: Orchestrator,
     worker: Worker,
+    /// One for each caller.
+    channels: Vec<Channel>,
     /// Where it serves its figures.
     figures: Option<String>,
     collector: Collector,
@@ -274,8 +276,10 @@ impl Place {
             _ => None,
         };
         let worker = WorkerSettings::new(&orchestrator.url(), "worker", directory.path(), directory.path());
+        let endpoint = Endpoint::from_shared(orchestrator.url())?;
         Ok(Self {
             with,
+            channels: (0..CALLERS).map(|_| endpoint.connect_lazy()).collect(),
             worker: worker.flag("--max-in-flight", IN_FLIGHT_MAX).connect().await?,
             orchestrator,
             figures,
@@ -288,9 +292,7 @@ impl Place {
     /// What a load is done at for so long, by second, and what each of it takes of the processors, in microseconds: executions or steps,
     /// as the load counts.
     async fn loaded(&mut self, load: &Load, span: Duration) -> Result<(f64, f64), Fault> {
-        let channel =
-            || Endpoint::from_shared(self.orchestrator.url()).map(|endpoint| endpoint.connect_lazy());
-        let channels: Vec<Channel> = (0..load.n_callers).map(|_| channel()).collect::<Result<_, _>>()?;
+        let channels = self.channels[..load.n_callers].to_vec();
         // Aborted on drop.
         let mut scraping = JoinSet::new();
         if let Some(figures) = self.figures.clone() {
@@ -352,6 +354,10 @@ fn sinks(directory: &PrivateDirectory, receiver: &Receiver) -> Result<String, Fa
     Ok(file.display().to_string())
 }
 
+/// Short turns, and many of them: what else the machine does falls on few, or on all that a ratio is of.
+const TURNS: usize = 8;
+/// The part of a span that a turn takes.
+const TURN: u32 = 4;
 /// What the ratios are to.
 const NOTHING: &str = "nothing of it";
 /// Shares of executions that are traced.
