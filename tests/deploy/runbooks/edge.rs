@@ -132,6 +132,33 @@ async fn calls_with_wrong_credentials_are_counted_and_their_address_is_told() {
 }
 
 #[tokio::test]
+async fn keys_that_do_not_come_say_why() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let Some(mut machine) = Machine::new("").await else {
+        return;
+    };
+    let issuer = format!(
+        "[[jwt]]\nissuer = \"https://issuer.example\"\naudience = \"escapement\"\njwks_url = \"http://{address}/\"\n\
+         [[jwt.grant]]\nwhen = {{ sub = \"anna\" }}\nroles = [\"viewer\"]\n"
+    );
+    let policy = policy(&machine) + &issuer;
+    machine.write("etc/escapement/policy.toml", &policy);
+    machine.set("orchestrator", WITH_POLICY);
+    machine.systemctl("start escapement-orchestrator").await;
+    let commands = commands("KeysStale");
+    let told = async || machine.tried(&commands).status.success().then_some(());
+    wait_for("a line about the keys", LIMIT, told).await.unwrap();
+    let said = machine.follow(&commands);
+    let came = r#"escapement_jwks_last_success_timestamp_seconds{issuer="https://issuer.example"} 0"#;
+    assert!(
+        said.contains(came) && said.contains(&address.to_string()),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn traces_that_are_dropped_say_why() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = nobody.local_addr().unwrap();
