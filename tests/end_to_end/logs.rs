@@ -8,6 +8,8 @@ use escapement_wire::v1::{DrainWorkerRequest, ExecutePlanRequest};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
+mod exported;
+
 /// Stands in every environment and payload here, and nowhere else.
 const SECRET: &str = "swordfish-8d41c7";
 /// With the frames, which a level alone does not show.

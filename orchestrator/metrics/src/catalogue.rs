@@ -375,7 +375,7 @@ catalogue! {
     EVENT_QUEUE_BYTES = "escapement_event_queue_bytes", Gauge, [QUEUE],
         "Bytes that wait for what gets them best effort: webhook of --event-webhook, error_handler of --error-handler-path.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
-        "Executions and runs that were to be exported as traces and were not.";
+        "What was to be exported and was not: traces of executions and runs, and lines of the log.";
     READY = "escapement_ready", Gauge, [],
         "1 if calls should be sent here, as /readyz says; else 0.";
     BUILD_INFO = "escapement_build_info", Gauge, [VERSION],

@@ -4,6 +4,7 @@ use crate::catalogue::{self, Entry, Value};
 use crate::figures::Metrics;
 use crate::kinds::{Gauges, signed};
 use escapement_engine::{ActionView, SessionState, WorkerView};
+use escapement_otlp::{Export, Signal};
 use escapement_process::files;
 use escapement_sinks::DeliveryFigures;
 use escapement_transport::unix_ms;
@@ -22,8 +23,8 @@ pub struct Look {
     pub actions: Vec<ActionView>,
     /// Messages that wait for the engine, by the name of their lane.
     pub lanes: Vec<(&'static str, usize)>,
-    /// Executions and runs that were to be exported as traces and were not, since the start.
-    pub traces_dropped: u64,
+    /// What exports traces and the log.
+    pub exported: Vec<Export>,
     /// How many milliseconds ago the keys came that are believed, by issuer of tokens; `None` if there are none.
     pub keys_ages_ms: Vec<(String, Option<u64>)>,
     /// What becomes of events.
@@ -55,10 +56,13 @@ impl Metrics {
         }
         let end = look.certificate_end_seconds.unwrap_or_default();
         families.tls_certificate_expiry.set(signed(end));
-        let dropped = catalogue::TELEMETRY_DROPPED.with(["traces"]);
-        let dropped = families.telemetry_dropped.get_or_create(&dropped);
-        // One scrape at a time comes here.
-        dropped.inc_by(look.traces_dropped.saturating_sub(dropped.get()));
+        for signal in [Signal::Traces, Signal::Logs] {
+            let dropped = catalogue::TELEMETRY_DROPPED.with([signal.as_str()]);
+            let dropped = families.telemetry_dropped.get_or_create(&dropped);
+            let export = look.exported.iter().find(|export| export.signal() == signal);
+            // One scrape at a time comes here.
+            dropped.inc_by(export.map_or(0, Export::dropped).saturating_sub(dropped.get()));
+        }
         self.show_keys(&look.keys_ages_ms);
         self.show_sinks(&look.sinks);
         self.show_workers(&look.workers);

@@ -9,6 +9,7 @@ mod limits;
 mod run_ids;
 mod run_spans;
 mod run_traces;
+mod span;
 mod spans;
 mod timeline;
 mod traces;

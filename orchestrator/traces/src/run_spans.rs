@@ -1,18 +1,16 @@
 //! The spans of a run that has ended, made of its journal entry by entry. Reads no clock: every time is the journal's.
 
-use crate::drawing::{Drawing, status};
+use crate::drawing::{self, Drawing};
 use crate::run_ids as ids;
+use crate::span::{Attribute, Kind, Span, number, text};
 use escapement_codec::trace::{SpanId, Trace};
 use escapement_model::{ExecutionId, RunId};
-use escapement_otlp::attributes::{nanoseconds, number, text};
+use escapement_otlp::Encoded;
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{
     Entry, Event, Failure, InputRequest, PlanCreated, RunCreated, SkipReason, ToolCalled, ToolOutput, UnitRef,
 };
 use escapement_run::plan::{Plan, StepKind};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use std::collections::BTreeMap;
 
 /// What is made of the entries so far.
@@ -50,10 +48,10 @@ impl<'a> RunSpans<'a> {
             text("escapement.run.id", run_id.to_string()),
             text("escapement.namespace", namespace_of(created)),
         ];
-        let drawing = Drawing::begin(trace, at, ids::run(run_id), "run", attributes);
+        let run = drawing::span(ids::run(run_id), "run", Kind::Server, at, attributes);
         let mut spans = Self {
             run_id,
-            drawing,
+            drawing: Drawing::begin(trace, run),
             plan: None,
             revision: 0,
             open: BTreeMap::new(),
@@ -66,8 +64,8 @@ impl<'a> RunSpans<'a> {
     /// Takes the plan of the revision that the entry makes; `None` if it cannot be read.
     pub(crate) fn revise(&mut self, plan: Option<Plan>) {
         if let (Some(plan), None) = (&plan, &self.plan) {
-            let name = text("escapement.plan.name", plan.name.as_str());
-            self.drawing.at_mut(0).attributes.push(name);
+            let name = text("escapement.plan.name", plan.name.clone());
+            self.run().attributes.push(name);
         }
         self.plan = plan;
     }
@@ -102,7 +100,7 @@ impl<'a> RunSpans<'a> {
             | Event::RunRecovered(_)
             | Event::RunRolledBack(_)
             | Event::ReplanTriggered(_)
-            | Event::FallbackUsed(_) => self.drawing.event(0, event.name(), at, Vec::new()),
+            | Event::FallbackUsed(_) => self.run().events.push(event.name(), at, Vec::new()),
             Event::RunCompleted(_) => self.run_ended("completed", None),
             Event::RunFailed(failed) if failed.timed_out => self.run_ended("timeout", Some(&failed.error)),
             Event::RunFailed(failed) => self.run_ended("failed", Some(&failed.error)),
@@ -200,7 +198,7 @@ impl<'a> RunSpans<'a> {
     }
 
     /// The spans, that of the run first, each behind its parent.
-    pub(crate) fn finish(self, ended_at: i64) -> Vec<Span> {
+    pub(crate) fn finish(self, ended_at: i64) -> Vec<Encoded> {
         let missing = ids::missing(self.run_id);
         self.drawing.finish(ended_at, missing)
     }
@@ -213,23 +211,23 @@ impl<'a> RunSpans<'a> {
         self.revision = revision.number;
         let attributes = vec![
             number("escapement.revision", revision.number),
-            text("escapement.revision.cause", revision.cause.as_str()),
+            text("escapement.revision.cause", revision.cause.clone()),
         ];
-        self.drawing.event(0, "revision", at, attributes);
+        self.run().events.push("revision", at, attributes);
     }
 
     fn step(&mut self, at: i64, index: u32) {
         let step = self.plan.as_ref().and_then(|plan| plan.steps.get(index as usize));
         let mut attributes = vec![number("escapement.revision", self.revision)];
         if let Some(step) = step {
-            attributes.push(text("escapement.step.key", step.key.as_str()));
+            attributes.push(text("escapement.step.key", step.key.to_string()));
             attributes.push(text("escapement.step.type", type_word(&step.kind)));
         }
         self.begin_other(Part::Step(index), None, at, "step", attributes);
     }
 
     /// A step that ends, whether or not it began.
-    fn step_without_work(&mut self, at: i64, index: u32, why: &str) {
+    fn step_without_work(&mut self, at: i64, index: u32, why: &'static str) {
         if !self.open.contains_key(&Part::Step(index)) {
             self.step(at, index);
         }
@@ -238,7 +236,7 @@ impl<'a> RunSpans<'a> {
 
     fn attempt(&mut self, at: i64, called: &ToolCalled) {
         let mut attributes = vec![
-            text("escapement.step.action", called.action.as_str()),
+            text("escapement.step.action", called.action.clone()),
             number("escapement.attempt", called.attempt),
         ];
         let execution_id = self.execution_id(called.unit, called.attempt);
@@ -286,7 +284,7 @@ impl<'a> RunSpans<'a> {
         self.begin_other(Part::Request(id), parent, at, "input", attributes);
     }
 
-    fn request_ended(&mut self, at: i64, id: &[u8], end: &str, decision: &str) {
+    fn request_ended(&mut self, at: i64, id: &[u8], end: &'static str, decision: &'static str) {
         let Ok(id) = <[u8; 16]>::try_from(id) else { return };
         let mut attributes = vec![text("escapement.input.state", end)];
         if !decision.is_empty() {
@@ -295,11 +293,16 @@ impl<'a> RunSpans<'a> {
         self.end_span(Part::Request(id), at, attributes, None);
     }
 
-    fn run_ended(&mut self, state: &str, error: Option<&Failure>) {
-        let root = self.drawing.at_mut(0);
+    fn run_ended(&mut self, state: &'static str, error: Option<&Failure>) {
+        let root = self.run();
         root.attributes.push(text("escapement.run.state", state));
         root.attributes.extend(error.map(error_type));
-        root.status = status(error.is_some());
+        root.is_error = error.is_some();
+    }
+
+    /// The span of the run.
+    fn run(&mut self) -> &mut Span<'static> {
+        self.drawing.at_mut(0)
     }
 
     fn begin_other(
@@ -307,8 +310,8 @@ impl<'a> RunSpans<'a> {
         part: Part,
         parent: Option<Part>,
         at: i64,
-        name: &str,
-        attributes: Vec<KeyValue>,
+        name: &'static str,
+        attributes: Vec<Attribute<'static>>,
     ) {
         let span_id = ids::nth(self.run_id, self.n_spans);
         self.begin_span(part, parent, at, name, span_id, attributes);
@@ -320,39 +323,42 @@ impl<'a> RunSpans<'a> {
         part: Part,
         parent: Option<Part>,
         at: i64,
-        name: &str,
+        name: &'static str,
         span_id: SpanId,
-        attributes: Vec<KeyValue>,
+        attributes: Vec<Attribute<'static>>,
     ) {
         self.n_spans += 1;
         let parent = parent.and_then(|parent| self.open.get(&parent)).copied();
         let kind = match part {
-            Part::Attempt(..) | Part::Child(..) => SpanKind::Client,
-            _ => SpanKind::Internal,
+            Part::Attempt(..) | Part::Child(..) => Kind::Client,
+            _ => Kind::Internal,
         };
-        let span = Span {
-            attributes,
-            ..self.drawing.span(span_id, name, kind, at)
-        };
+        let span = drawing::span(span_id, name, kind, at, attributes);
         if let Some(place) = self.drawing.push(parent.unwrap_or(0), span) {
             self.open.insert(part, place);
         }
     }
 
-    fn end_span(&mut self, part: Part, at: i64, attributes: Vec<KeyValue>, error: Option<&Failure>) {
+    fn end_span(
+        &mut self,
+        part: Part,
+        at: i64,
+        attributes: Vec<Attribute<'static>>,
+        error: Option<&Failure>,
+    ) {
         let Some(place) = self.open.remove(&part) else {
             return;
         };
         let span = self.drawing.at_mut(place);
-        span.end_time_unix_nano = nanoseconds(at).max(span.start_time_unix_nano);
+        drawing::end(span, at);
         span.attributes.extend(attributes);
         span.attributes.extend(error.map(error_type));
-        span.status = status(error.is_some() && matches!(part, Part::Step(_)));
+        span.is_error = error.is_some() && matches!(part, Part::Step(_));
     }
 
-    fn event(&mut self, part: Part, at: i64, name: &str, attributes: Vec<KeyValue>) {
+    fn event(&mut self, part: Part, at: i64, name: &'static str, attributes: Vec<Attribute<'static>>) {
         let place = self.open.get(&part).copied().unwrap_or(0);
-        self.drawing.event(place, name, at, attributes);
+        self.drawing.at_mut(place).events.push(name, at, attributes);
     }
 }
 
@@ -379,11 +385,11 @@ fn namespace_of(created: &RunCreated) -> String {
     escapement_run::spec::namespace_named(&created.spec.namespace).to_string()
 }
 
-fn error_type(error: &Failure) -> KeyValue {
-    text("error.type", error.code.as_str())
+fn error_type(error: &Failure) -> Attribute<'static> {
+    text("error.type", error.code.clone())
 }
 
-fn reason(word: &str) -> Vec<KeyValue> {
+fn reason(word: &'static str) -> Vec<Attribute<'static>> {
     vec![text("escapement.step.reason", word)]
 }
 

@@ -4,7 +4,7 @@ use crate::run_ids as ids;
 use crate::run_spans::RunSpans;
 use escapement_codec::trace::{Sampling, Trace};
 use escapement_model::{ExecutionId, Opaque, RunId};
-use escapement_otlp::{Export, Span};
+use escapement_otlp::{Encoded, Export};
 use escapement_run::journal::{Entry, Event, PlanCreated};
 use escapement_run::plan::{self, Plan};
 use escapement_run::spec::{Spec, TraceContext};
@@ -66,7 +66,7 @@ impl TraceRuns for RunTraces {
 ///
 /// # Errors
 /// Why the journal is not there as a whole.
-fn run_spans(reader: &dyn RunReader, run_id: RunId, trace: &Trace) -> Result<Vec<Span>, String> {
+fn run_spans(reader: &dyn RunReader, run_id: RunId, trace: &Trace) -> Result<Vec<Encoded>, String> {
     let gone = || format!("a part of the journal of run {run_id} is not there any more");
     let mut spans: Option<RunSpans<'_>> = None;
     let (mut next, mut ended_at) = (1, 0);

@@ -1,23 +1,20 @@
 //! The spans of a settled execution. Reads no clock: every time is the record's, and so has a resolution of 1 ms.
 
-use crate::drawing::{PARENT_IS_REMOTE, SAMPLED, SAYS_IF_PARENT_IS_REMOTE, link, status};
 use crate::limits::SPANS_MAX;
-use crate::timeline::{self, AttemptLine, Events, StepLine};
+use crate::span::{Attribute, Events, Kind, Parent, Span, number, text};
+use crate::timeline::{self, AttemptLine, StepLine};
 use escapement_codec::provenance::Provenance;
 use escapement_codec::trace::{self, SpanId, Trace};
 use escapement_contract::{AuditKind, ExecutionError, Request, Settlement, Status as Ending, Step};
 use escapement_model::{ExecutionId, Severity};
-use escapement_otlp::attributes::{nanoseconds, number, text};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use escapement_otlp::Encoded;
 use std::ops::Range;
 
-/// The spans of an execution, the execution's first, each behind its parent. At most [`SPANS_MAX`].
+/// The spans of an execution in the bytes of OTLP, the execution's first, each behind its parent. At most [`SPANS_MAX`].
 ///
 /// They hold ids, the plan's name, actions, labels of workers, error codes and times. They never hold payloads, environments,
 /// outputs or texts of errors.
-pub fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<Span> {
+pub fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<Encoded> {
     let execution_id = settlement.result.execution_id;
     let times = settlement.audit.iter().map(|entry| entry.at_unix_ms);
     let began = times.clone().next().unwrap_or(settlement.started_at_unix_ms);
@@ -48,7 +45,7 @@ struct Drawing<'a> {
     trace: &'a Trace,
     /// Unix milliseconds of the execution; nothing of it lies outside.
     time: Range<i64>,
-    spans: Vec<Span>,
+    spans: Vec<Encoded>,
     n_missing: usize,
 }
 
@@ -76,23 +73,26 @@ impl Drawing<'_> {
             let kind = interruption.map_or(error.code.as_str(), |interruption| interruption.reason());
             attributes.push(text("error.type", kind));
         }
-        let mut root = self.span(self.root, None, "execution", SpanKind::Server, self.time.clone());
-        root.attributes = attributes;
-        root.status = status(result.status == Ending::Failure);
-        if let Some(parent) = &self.trace.parent {
-            root.parent_span_id = parent.span_id.to_vec();
-            root.flags |= PARENT_IS_REMOTE;
-        }
-        root.links = self.trace.ignored.iter().map(link).collect();
-        self.push(root);
+        self.push(Span {
+            attributes,
+            is_error: result.status == Ending::Failure,
+            ..self.span(
+                self.root,
+                Parent::Caller,
+                "execution",
+                Kind::Server,
+                self.time.clone(),
+            )
+        });
         let id = trace::queued_span(self.execution_id);
-        let span = self.span(id, Some(self.root), "queued", SpanKind::Internal, queued);
+        let span = self.span(id, Parent::Span(self.root), "queued", Kind::Internal, queued);
         self.push(span);
     }
 
-    fn step(&mut self, step: &Step, mut line: StepLine) {
+    fn step(&mut self, step: &Step, mut line: StepLine<'_>) {
         let ended_at = line.ended_at.unwrap_or(self.time.end);
         let time = line.time(ended_at);
+        let parent = Parent::Span(self.root);
         let mut attributes = Vec::with_capacity(STEP_ATTRIBUTES_MAX);
         attributes.push(text("escapement.step.id", step.id().to_string()));
         attributes.push(text("escapement.step.action", step.action()));
@@ -101,94 +101,98 @@ impl Drawing<'_> {
         if let [attempt] = attempts.as_mut_slice() {
             // The span that the worker was told of.
             let id = trace::attempt_span(self.execution_id, step.id(), attempt.number);
-            let mut span = self.span(id, Some(self.root), "step", SpanKind::Client, time);
+            let span = self.span(id, parent, "step", Kind::Client, time);
             attributes.extend(of_attempt(attempt));
-            let error = line.error.as_deref().or(attempt.error.as_deref());
-            end(&mut span, attributes, error);
             let mut events = std::mem::take(&mut attempt.events);
             events.append(line.events);
-            put_events(&mut span, events);
-            self.push(span);
+            self.push_ended(span, attributes, events, line.error.or(attempt.error));
             return;
         }
         let id = trace::step_span(self.execution_id, step.id());
-        let mut span = self.span(id, Some(self.root), "step", SpanKind::Internal, time);
-        end(&mut span, attributes, line.error.as_deref());
-        put_events(&mut span, line.events);
-        self.push(span);
+        let span = self.span(id, parent, "step", Kind::Internal, time);
+        self.push_ended(span, attributes, line.events, line.error);
         for attempt in attempts {
             self.attempt(step, id, ended_at, attempt);
         }
     }
 
-    fn attempt(&mut self, step: &Step, parent: SpanId, step_ended_at: i64, attempt: AttemptLine) {
+    fn attempt(&mut self, step: &Step, parent: SpanId, step_ended_at: i64, attempt: AttemptLine<'_>) {
         let id = trace::attempt_span(self.execution_id, step.id(), attempt.number);
         let time = attempt.assigned_at..attempt.ended_at.unwrap_or(step_ended_at);
-        let mut span = self.span(id, Some(parent), "attempt", SpanKind::Client, time);
+        let span = self.span(id, Parent::Span(parent), "attempt", Kind::Client, time);
         let mut attributes = vec![text("escapement.step.action", step.action())];
         attributes.extend(of_attempt(&attempt));
-        end(&mut span, attributes, attempt.error.as_deref());
-        put_events(&mut span, attempt.events);
-        self.push(span);
+        self.push_ended(span, attributes, attempt.events, attempt.error);
     }
 
     /// A span within the time of the execution; a clock that was set back makes it short, not negative.
-    fn span(&self, id: SpanId, parent: Option<SpanId>, name: &str, kind: SpanKind, time: Range<i64>) -> Span {
+    fn span<'s>(
+        &self,
+        id: SpanId,
+        parent: Parent,
+        name: &'static str,
+        kind: Kind,
+        time: Range<i64>,
+    ) -> Span<'s> {
         let start = time.start.clamp(self.time.start, self.time.end);
         let end = time.end.clamp(start, self.time.end);
-        let parent_context = self.trace.parent.as_ref();
         Span {
-            trace_id: self.trace.trace_id.to_vec(),
-            span_id: id.to_vec(),
-            trace_state: parent_context.map_or_else(String::new, |parent| parent.tracestate.clone()),
-            parent_span_id: parent.map_or_else(Vec::new, |parent| parent.to_vec()),
-            flags: SAMPLED | SAYS_IF_PARENT_IS_REMOTE,
-            name: name.to_owned(),
-            kind: kind as i32,
-            start_time_unix_nano: nanoseconds(start),
-            end_time_unix_nano: nanoseconds(end),
-            ..Span::default()
+            id,
+            parent,
+            name,
+            kind,
+            time: start..end,
+            attributes: Vec::new(),
+            events: Events::default(),
+            is_error: false,
         }
     }
 
-    fn push(&mut self, span: Span) {
+    fn push_ended<'s>(
+        &mut self,
+        span: Span<'s>,
+        mut attributes: Vec<Attribute<'s>>,
+        events: Events<'s>,
+        error: Option<&'s ExecutionError>,
+    ) {
+        attributes.extend(error.map(|error| text("error.type", error.code.as_str())));
+        self.push(Span {
+            attributes,
+            events,
+            is_error: error.is_some_and(|error| error.severity == Severity::Fatal),
+            ..span
+        });
+    }
+
+    fn push(&mut self, span: Span<'_>) {
         if self.spans.len() < SPANS_MAX {
-            self.spans.push(span);
+            self.spans.push(span.encode(self.trace));
         } else {
             self.n_missing += 1;
         }
     }
 
-    fn finish(mut self) -> Vec<Span> {
+    fn finish(mut self) -> Vec<Encoded> {
         if self.n_missing > 0 {
             // The one that gives way is missing, too.
             self.spans.pop();
             let id = trace::missing_span(self.execution_id);
             let end = self.time.end..self.time.end;
-            let mut span = self.span(id, Some(self.root), "missing", SpanKind::Internal, end);
-            span.attributes = vec![number("escapement.spans.missing", self.n_missing + 1)];
-            self.spans.push(span);
+            let span = Span {
+                attributes: vec![number("escapement.spans.missing", self.n_missing + 1)],
+                ..self.span(id, Parent::Span(self.root), "missing", Kind::Internal, end)
+            };
+            self.spans.push(span.encode(self.trace));
         }
         self.spans
     }
 }
 
-fn of_attempt(attempt: &AttemptLine) -> [KeyValue; 2] {
+fn of_attempt<'a>(attempt: &AttemptLine<'a>) -> [Attribute<'a>; 2] {
     [
         number("escapement.attempt", attempt.number),
-        text("escapement.worker.id", attempt.worker.as_ref()),
+        text("escapement.worker.id", attempt.worker),
     ]
-}
-
-fn end(span: &mut Span, mut attributes: Vec<KeyValue>, error: Option<&ExecutionError>) {
-    attributes.extend(error.map(|error| text("error.type", error.code.as_str())));
-    span.attributes = attributes;
-    span.status = status(error.is_some_and(|error| error.severity == Severity::Fatal));
-}
-
-fn put_events(span: &mut Span, events: Events) {
-    span.events = events.kept;
-    span.dropped_events_count = events.n_more;
 }
 
 /// All that a step with one attempt can have.

@@ -1,72 +1,45 @@
 //! What a record says of each step, put in the order of time. Makes no span.
 
-use crate::limits::EVENTS_MAX;
+use crate::span::{Events, number, text};
 use escapement_contract::{AuditEntry, AuditKind, ExecutionError};
 use escapement_model::StepId;
-use escapement_otlp::attributes::{event, number, text};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::span::Event;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What became of a step that the record speaks of.
 #[derive(Debug, Default)]
-pub(crate) struct StepLine {
+pub(crate) struct StepLine<'a> {
     /// Unix milliseconds of its turn; `None` if its turn never came.
     pub(crate) ready_at: Option<i64>,
     /// Unix milliseconds; `None` if the execution ended first.
     pub(crate) ended_at: Option<i64>,
     /// Why it did not complete.
-    pub(crate) error: Option<Arc<ExecutionError>>,
+    pub(crate) error: Option<&'a ExecutionError>,
     /// How it did not complete.
     pub(crate) reason: Option<&'static str>,
     /// In order.
-    pub(crate) attempts: Vec<AttemptLine>,
-    pub(crate) events: Events,
+    pub(crate) attempts: Vec<AttemptLine<'a>>,
+    pub(crate) events: Events<'a>,
 }
 
 /// What became of an attempt that was handed to a worker.
 #[derive(Debug)]
-pub(crate) struct AttemptLine {
+pub(crate) struct AttemptLine<'a> {
     /// 1 for the first.
     pub(crate) number: u32,
     /// The last worker that had it.
-    pub(crate) worker: Arc<str>,
+    pub(crate) worker: &'a str,
     /// Unix milliseconds.
     pub(crate) assigned_at: i64,
     /// Unix milliseconds; `None` if the execution ended first.
     pub(crate) ended_at: Option<i64>,
-    pub(crate) error: Option<Arc<ExecutionError>>,
-    pub(crate) events: Events,
-}
-
-/// The first events, and how many there are beyond.
-#[derive(Debug, Default)]
-pub(crate) struct Events {
-    pub(crate) kept: Vec<Event>,
-    pub(crate) n_more: u32,
-}
-
-impl Events {
-    fn push(&mut self, name: &str, at: i64, attributes: Vec<KeyValue>) {
-        if self.kept.len() < EVENTS_MAX {
-            self.kept.push(event(name, at, attributes));
-        } else {
-            self.n_more += 1;
-        }
-    }
-
-    /// Puts these behind.
-    pub(crate) fn append(&mut self, other: Self) {
-        self.kept.extend(other.kept);
-        self.n_more += other.n_more;
-    }
+    pub(crate) error: Option<&'a ExecutionError>,
+    pub(crate) events: Events<'a>,
 }
 
 /// The steps that the record speaks of.
-pub(crate) fn steps(audit: &[AuditEntry]) -> BTreeMap<StepId, StepLine> {
-    let mut steps: BTreeMap<StepId, StepLine> = BTreeMap::new();
+pub(crate) fn steps(audit: &[AuditEntry]) -> BTreeMap<StepId, StepLine<'_>> {
+    let mut steps: BTreeMap<StepId, StepLine<'_>> = BTreeMap::new();
     for AuditEntry {
         at_unix_ms: at, kind, ..
     } in audit
@@ -137,15 +110,15 @@ pub(crate) fn steps(audit: &[AuditEntry]) -> BTreeMap<StepId, StepLine> {
     steps
 }
 
-fn open_attempt<'a>(
-    steps: &'a mut BTreeMap<StepId, StepLine>,
+fn open_attempt<'s, 'a>(
+    steps: &'s mut BTreeMap<StepId, StepLine<'a>>,
     step_id: &StepId,
-) -> Option<&'a mut AttemptLine> {
+) -> Option<&'s mut AttemptLine<'a>> {
     let last = steps.get_mut(step_id)?.attempts.last_mut()?;
     last.ended_at.is_none().then_some(last)
 }
 
-impl StepLine {
+impl<'a> StepLine<'a> {
     /// Unix milliseconds of the step with all its attempts, also if a clock was set back meanwhile.
     pub(crate) fn time(&self, ended_at: i64) -> Range<i64> {
         let attempts = self.attempts.iter();
@@ -157,15 +130,15 @@ impl StepLine {
     }
 
     /// An attempt that provably never ran is handed out again, and is the same one.
-    fn assigned(&mut self, number: u32, worker: &Arc<str>, at: i64) {
+    fn assigned(&mut self, number: u32, worker: &'a str, at: i64) {
         match self.attempts.last_mut() {
             Some(last) if last.number == number => {
-                last.worker = Arc::clone(worker);
+                last.worker = worker;
                 last.events.push("assigned_again", at, Vec::new());
             }
             Some(_) | None => self.attempts.push(AttemptLine {
                 number,
-                worker: Arc::clone(worker),
+                worker,
                 assigned_at: at,
                 ended_at: None,
                 error: None,
@@ -174,9 +147,9 @@ impl StepLine {
         }
     }
 
-    fn end(&mut self, at: i64, error: Option<&Arc<ExecutionError>>) {
+    fn end(&mut self, at: i64, error: Option<&'a ExecutionError>) {
         self.ended_at = Some(at);
-        self.error = error.map(Arc::clone);
+        self.error = error;
         if let Some(last) = self.attempts.last_mut()
             && last.ended_at.is_none()
         {
@@ -185,9 +158,9 @@ impl StepLine {
     }
 }
 
-impl AttemptLine {
-    fn end(&mut self, at: i64, error: Option<&Arc<ExecutionError>>) {
+impl<'a> AttemptLine<'a> {
+    fn end(&mut self, at: i64, error: Option<&'a ExecutionError>) {
         self.ended_at = Some(at);
-        self.error = error.map(Arc::clone);
+        self.error = error;
     }
 }

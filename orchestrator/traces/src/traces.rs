@@ -52,9 +52,9 @@ impl Traces {
         self.sampling
     }
 
-    /// How many traces were not exported, since the start.
-    pub fn dropped(&self) -> u64 {
-        self.export.dropped()
+    /// What exports them.
+    pub fn export(&self) -> Export {
+        self.export.clone()
     }
 }
 

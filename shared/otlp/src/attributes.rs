@@ -1,8 +1,7 @@
-//! Attributes and events as OTLP spells them. Knows no execution and no run.
+//! Attributes and times as OTLP spells them. Knows no execution and no run.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::trace::v1::span::Event;
 
 /// An attribute whose value is a text.
 pub fn text(key: &str, value: impl Into<String>) -> KeyValue {
@@ -12,16 +11,6 @@ pub fn text(key: &str, value: impl Into<String>) -> KeyValue {
 /// An attribute whose value is a number; one that is too large is the largest.
 pub fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
-}
-
-/// Something that happened at a moment, in Unix milliseconds.
-pub fn event(name: &str, at_unix_ms: i64, attributes: Vec<KeyValue>) -> Event {
-    Event {
-        time_unix_nano: nanoseconds(at_unix_ms),
-        name: name.to_owned(),
-        attributes,
-        dropped_attributes_count: 0,
-    }
 }
 
 /// Unix nanoseconds of Unix milliseconds.

@@ -1,14 +1,15 @@
-//! The thread that makes spans and sends them to the collector. Repeats nothing: what the collector does not take is dropped.
+//! The thread that makes spans, or takes records of the log, and sends them to the collector.
+//! Repeats nothing: what the collector does not take is dropped.
 
 use crate::collector::{Collector, answered};
-use crate::limits::{BATCH_SPANS_MAX, BATCH_TIME, GATHER_TIME};
+use crate::limits::{BATCH_MAX, BATCH_TIME, GATHER_TIME, MESSAGE_BYTES_MAX};
 use crate::losses::Losses;
+use crate::message::{self, ExportRequest};
 use crate::service::Service;
-use crate::waiting::Waiting;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use crate::signal::Signal;
+use crate::waiting::{Encoded, Waiting};
 use std::io;
+use std::iter::Peekable;
 use std::sync::mpsc as std_mpsc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
@@ -19,9 +20,10 @@ use tracing::error;
 /// What is sent, and to whom.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    collector: Collector,
-    service: Service,
-    losses: Losses,
+    pub(crate) signal: Signal,
+    pub(crate) collector: Collector,
+    pub(crate) service: Service,
+    pub(crate) losses: Losses,
 }
 
 /// What comes to the thread.
@@ -32,14 +34,6 @@ struct Incoming {
 }
 
 impl Exporter {
-    pub(crate) fn new(collector: Collector, service: Service, losses: Losses) -> Self {
-        Self {
-            collector,
-            service,
-            losses,
-        }
-    }
-
     /// Starts the thread. It ends when `stopped` asks for that and the queue is empty.
     pub(crate) fn spawn(
         self,
@@ -55,7 +49,7 @@ impl Exporter {
             stopped: Some(stopped),
         };
         std::thread::Builder::new()
-            .name("traces".to_owned())
+            .name(self.signal.as_str().to_owned())
             .spawn(move || {
                 runtime.block_on(self.run(incoming));
                 // Nobody waits if the process goes on without an end.
@@ -68,7 +62,7 @@ impl Exporter {
             Ok(channel) => channel,
             Err(problem) => {
                 // The files were there a moment ago.
-                error!(problem, "traces cannot be exported");
+                error!(problem, "{} cannot be exported", self.signal.as_str());
                 return;
             }
         };
@@ -78,7 +72,7 @@ impl Exporter {
     }
 
     /// Exports whole traces, in order. Those that a message has spans of which is not taken are dropped with all behind.
-    async fn export(&self, channel: &Channel, traces: Vec<Vec<Span>>) {
+    async fn export(&self, channel: &Channel, traces: Vec<Vec<Encoded>>) {
         // Where each of them ends among all spans.
         let ends: Vec<usize> = traces
             .iter()
@@ -90,7 +84,7 @@ impl Exporter {
         let mut spans = traces.into_iter().flatten().peekable();
         let mut n_sent = 0;
         while spans.peek().is_some() {
-            let message: Vec<Span> = spans.by_ref().take(BATCH_SPANS_MAX).collect();
+            let message = next_message(&mut spans);
             let n = message.len();
             if let Err(why) = self.send(channel, message).await {
                 let n_whole = ends.iter().filter(|end| **end <= n_sent).count();
@@ -101,40 +95,42 @@ impl Exporter {
         }
     }
 
-    async fn send(&self, channel: &Channel, spans: Vec<Span>) -> Result<(), String> {
-        let request = self.collector.request(self.message(spans))?;
-        let mut client = TraceServiceClient::new(channel.clone());
-        match answered(client.export(request)).await?.partial_success {
+    async fn send(&self, channel: &Channel, encoded: Vec<Encoded>) -> Result<(), String> {
+        let n = encoded.len();
+        let request = self
+            .collector
+            .request(ExportRequest::new(&self.service, encoded))?;
+        let answer = answered(message::export(channel, self.signal, request)).await?;
+        match answer.partial_success {
             Some(partial) if partial.rejected_spans > 0 => Err(format!(
-                "the collector rejected {} spans: {}",
+                "the collector rejected {} of {n}: {}",
                 partial.rejected_spans, partial.error_message
             )),
             Some(_) | None => Ok(()),
         }
     }
+}
 
-    fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
-        ExportTraceServiceRequest {
-            resource_spans: vec![ResourceSpans {
-                resource: Some(self.service.resource()),
-                scope_spans: vec![ScopeSpans {
-                    scope: Some(self.service.scope()),
-                    spans,
-                    ..ScopeSpans::default()
-                }],
-                ..ResourceSpans::default()
-            }],
-        }
+/// As many as fit into a message, and one at least.
+fn next_message(all: &mut Peekable<impl Iterator<Item = Encoded>>) -> Vec<Encoded> {
+    let (mut message, mut bytes) = (Vec::new(), 0);
+    while let Some(encoded) = all.next_if(|next| {
+        let fits = message.len() < BATCH_MAX && bytes + next.len() <= MESSAGE_BYTES_MAX;
+        fits || message.is_empty()
+    }) {
+        bytes += encoded.len();
+        message.push(encoded);
     }
+    message
 }
 
 impl Incoming {
     /// The spans of some traces: as many as fill a message, or as come within a second. `None` at the end.
-    async fn batch(&mut self, losses: &Losses) -> Option<Vec<Vec<Span>>> {
+    async fn batch(&mut self, losses: &Losses) -> Option<Vec<Vec<Encoded>>> {
         let mut n_spans = 0;
         let mut traces = Vec::new();
         let mut take = |waiting: Waiting| {
-            let made = (waiting.spans)();
+            let made = (waiting.make)();
             // What they were made of is free; they are bounded by those who make them.
             drop(waiting.room);
             match made {
@@ -144,7 +140,7 @@ impl Incoming {
                 }
                 Err(why) => losses.lost(1, &why),
             }
-            n_spans < BATCH_SPANS_MAX
+            n_spans < BATCH_MAX
         };
         let mut has_room = take(self.next().await?);
         let full_at = Instant::now() + BATCH_TIME;
@@ -179,5 +175,25 @@ impl Incoming {
             self.queue.close();
         }
         self.queue.recv().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH_MAX, MESSAGE_BYTES_MAX, next_message};
+
+    #[test]
+    fn a_message_is_bounded_in_number_and_in_bytes_and_nothing_is_left_out() {
+        let large = MESSAGE_BYTES_MAX + 1;
+        let half = MESSAGE_BYTES_MAX / 2;
+        let lengths = [1, large, half, half, 1].into_iter().chain([0; BATCH_MAX + 1]);
+        let mut all = lengths.map(|length| vec![0; length]).peekable();
+        let mut messages = Vec::new();
+        while all.peek().is_some() {
+            let lengths: Vec<usize> = next_message(&mut all).iter().map(Vec::len).collect();
+            messages.push((lengths.len(), lengths.iter().sum::<usize>()));
+        }
+        let expected = [(1, 1), (1, large), (2, 2 * half), (BATCH_MAX, 1), (2, 0)];
+        assert_eq!(messages, expected);
     }
 }

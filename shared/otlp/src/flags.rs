@@ -2,10 +2,15 @@
 
 use crate::collector::Collector;
 use crate::export::{CannotStart, Export, Flush};
+#[cfg(feature = "logs")]
+use crate::logs::layer;
 #[cfg(feature = "metrics")]
 use crate::push::Push;
 use crate::service::Service;
-use clap::{Args, ValueEnum};
+use crate::signal::Signal;
+use clap::Args;
+#[cfg(feature = "logs")]
+use escapement_process::telemetry::{Exported, Part};
 use std::path::PathBuf;
 #[cfg(feature = "metrics")]
 use std::time::Duration;
@@ -19,7 +24,7 @@ pub struct OtlpFlags {
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// What is exported: traces, metrics, or both with a comma between.
+    /// What is exported: traces, metrics, logs, or several of them with commas between.
     #[arg(
         long,
         env = "ESCAPEMENT_OTLP_SIGNALS",
@@ -63,15 +68,6 @@ pub struct OtlpFlags {
     pub otlp_service_name: Option<String>,
 }
 
-/// What can be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Signal {
-    /// Spans.
-    Traces,
-    /// Figures.
-    Metrics,
-}
-
 impl OtlpFlags {
     /// Whether traces are exported.
     pub fn exports_traces(&self) -> bool {
@@ -88,7 +84,24 @@ impl OtlpFlags {
         collector.map(start).transpose()
     }
 
-    /// Makes ready to export metrics, as [`export`](Self::export) does for traces.
+    /// Begins to export the log, as [`export`](Self::export) does traces; what is to be given to who begins to log.
+    ///
+    /// # Errors
+    /// [`CannotStart`].
+    #[cfg(feature = "logs")]
+    pub fn log(&self, name: &str, version: &'static str) -> Result<(Option<Export>, Exported), CannotStart> {
+        let collector = self.collector_of(Signal::Logs);
+        let start = |collector| Export::start_for(Signal::Logs, collector, self.service(name, version));
+        let (export, flush) = collector.map(start).transpose()?.unzip();
+        let exported = Exported {
+            logs: export.as_ref().map(|export| Box::new(layer(export)) as Part),
+            at_end: flush.into_iter().map(Flush::at_end).collect(),
+            ..Exported::default()
+        };
+        Ok((export, exported))
+    }
+
+    /// Makes ready to export metrics, as [`export`](Self::export) does traces.
     ///
     /// # Errors
     /// [`CannotStart::Flag`].

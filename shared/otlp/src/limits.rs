@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Traces that wait to be exported.
+/// Traces, or log records, that wait to be exported.
 pub(crate) const QUEUE_MAX: usize = 1_024;
 /// About the bytes that these take: 64 MiB.
 pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -15,10 +15,12 @@ pub(crate) const TREE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a text in a span; the rest is cut.
 #[cfg(feature = "live")]
 pub(crate) const TEXT_BYTES_MAX: usize = 1_024;
-/// Spans of one message.
-pub(crate) const BATCH_SPANS_MAX: usize = 512;
-/// Bytes of figures in one message, that of a single figure beyond them: collectors take 4 MiB.
-#[cfg(feature = "metrics")]
+/// Bytes of a text in a log record; the rest is cut.
+#[cfg(feature = "logs")]
+pub(crate) const LOG_TEXT_BYTES_MAX: usize = 16 << 10;
+/// Spans, or log records, of one message.
+pub(crate) const BATCH_MAX: usize = 512;
+/// Bytes in one message; a single span, record or figure may be larger. Collectors take 4 MiB.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Time that a batch waits to become full.
 pub(crate) const BATCH_TIME: Duration = Duration::from_secs(1);

@@ -14,6 +14,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span as LiveSpan, SpanData, SpanProcessor};
+use prost::Message;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,8 +55,7 @@ where
 }
 
 fn is_exported(metadata: &Metadata<'_>) -> bool {
-    let is_foreign = || FOREIGN.iter().any(|crate_| metadata.target().starts_with(crate_));
-    metadata.is_span() && *metadata.level() <= Level::INFO && !is_foreign()
+    metadata.is_span() && *metadata.level() <= Level::INFO && !crate::is_foreign(metadata.target())
 }
 
 /// Makes a `tracing` span, which nothing has entered, a part of the trace that a `traceparent` and perhaps a `tracestate` name.
@@ -172,7 +172,8 @@ impl Drop for Tree {
                 .iter_mut()
                 .for_each(|top| top.attributes.push(missing.clone()));
         }
-        self.export.hand_in(bytes, move || Ok(spans));
+        self.export
+            .hand_in(bytes, move || Ok(spans.iter().map(Span::encode_to_vec).collect()));
     }
 }
 
@@ -191,8 +192,6 @@ fn cut(span: &mut Span) -> usize {
 }
 
 const TRACEPARENT: &str = "traceparent";
-/// Beginnings of the targets of the libraries that carry calls, the export itself among them.
-const FOREIGN: [&str; 6] = ["h2", "hyper", "rustls", "tokio", "tonic", "tower"];
 /// About the bytes of a span beside its name and its attributes.
 const SPAN_BYTES: usize = 256;
 /// About the bytes of an attribute beside its texts.

@@ -1,5 +1,6 @@
 //! What is not exported. Says so at the first time and at every doubling, so that a dead collector does not fill the log.
 
+use crate::signal::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::warn;
@@ -7,13 +8,13 @@ use tracing::warn;
 /// How much of one signal was dropped. The clones count together.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
-    signal: &'static str,
+    signal: Signal,
     dropped: Arc<AtomicU64>,
 }
 
 impl Losses {
-    /// Nothing is dropped yet. `signal`: its name in the log.
-    pub(crate) fn of(signal: &'static str) -> Self {
+    /// Nothing is dropped yet.
+    pub(crate) fn of(signal: Signal) -> Self {
         Self {
             signal,
             dropped: Arc::default(),
@@ -26,8 +27,12 @@ impl Losses {
         let before = self.dropped.fetch_add(n, Ordering::Relaxed);
         let dropped = before + n;
         if n > 0 && dropped.ilog2() != before.checked_ilog2().unwrap_or(u32::MAX) {
-            warn!(dropped, why, "{} are dropped", self.signal);
+            warn!(dropped, why, "{} are dropped", self.signal.as_str());
         }
+    }
+
+    pub(crate) fn signal(&self) -> Signal {
+        self.signal
     }
 
     /// How many there are.

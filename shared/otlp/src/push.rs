@@ -7,6 +7,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::losses::Losses;
 use crate::metrics::metrics;
 use crate::service::Service;
+use crate::signal::Signal;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
@@ -39,7 +40,7 @@ impl Push {
             service,
             interval,
             began: now(),
-            losses: Losses::of("metrics"),
+            losses: Losses::of(Signal::Metrics),
         })
     }
 

@@ -1,15 +1,17 @@
 //! What waits between those who hand in and the thread that exports. Does nothing.
 
-use opentelemetry_proto::tonic::trace::v1::Span;
 use std::fmt;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Makes the spans of a trace, or says why there are none.
-pub(crate) type MakeSpans = Box<dyn FnOnce() -> Result<Vec<Span>, String> + Send>;
+/// A span or a log record in the bytes of OTLP: `opentelemetry.proto.trace.v1.Span`, `opentelemetry.proto.logs.v1.LogRecord`.
+pub type Encoded = Vec<u8>;
 
-/// A trace that waits to be exported, and the room that it takes until then.
+/// Makes the spans of a trace or the record, or says why there are none.
+pub(crate) type Make = Box<dyn FnOnce() -> Result<Vec<Encoded>, String> + Send>;
+
+/// A trace or a record that waits to be exported, and the room that it takes until then.
 pub(crate) struct Waiting {
-    pub(crate) spans: MakeSpans,
+    pub(crate) make: Make,
     pub(crate) room: OwnedSemaphorePermit,
 }
 

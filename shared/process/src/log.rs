@@ -13,6 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 static LOG: OnceLock<Arc<Queue>> = OnceLock::new();
 static ANNOUNCEMENTS: OnceLock<Arc<Queue>> = OnceLock::new();
+static AT_END: Mutex<Vec<Box<dyn FnOnce() + Send>>> = Mutex::new(Vec::new());
 
 /// Starts the thread of the log, unless it was started.
 ///
@@ -39,8 +40,15 @@ pub(crate) fn announce(text: &str) {
     }
 }
 
-/// Waits until everything that was said is written, for a second at most.
+/// What is to be done at the end.
+pub(crate) fn at_end(acts: Vec<Box<dyn FnOnce() + Send>>) {
+    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = acts;
+}
+
+/// Does what is to be done at the end, and waits until everything that was said is written, for a second at most.
 pub(crate) fn flush() {
+    let acts = std::mem::take(&mut *AT_END.lock().unwrap_or_else(PoisonError::into_inner));
+    acts.into_iter().for_each(|act| act());
     let until = Instant::now() + FLUSH_MAX;
     for queue in [LOG.get(), ANNOUNCEMENTS.get()].into_iter().flatten() {
         queue.flush(until);

@@ -3,7 +3,7 @@
 //! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
 //! An unknown variable is reported, with the known name that is nearest.
 
-use crate::telemetry::{self, Format, InitError, Spans};
+use crate::telemetry::{self, Exported, Format, InitError};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Parser};
@@ -38,15 +38,15 @@ impl Logging {
     /// # Errors
     /// The same.
     pub fn init(&self) -> Result<(), InitError> {
-        self.init_with(None)
+        self.init_with(Exported::default())
     }
 
-    /// Does the same, and gives that layer the spans.
+    /// Does the same, and exports spans and the log.
     ///
     /// # Errors
     /// The same.
-    pub fn init_with(&self, spans: Option<Spans>) -> Result<(), InitError> {
-        telemetry::init_with(&self.filter, self.format, spans)
+    pub fn init_with(&self, exported: Exported) -> Result<(), InitError> {
+        telemetry::init_with(&self.filter, self.format, exported)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Structured log lines on stderr. Exports no metrics and no traces.
+//! Structured log lines on stderr, and to who exports them. Sends nothing to another machine itself.
 
 use crate::log::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -11,8 +11,25 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-/// Takes the spans of a process.
-pub type Spans = Box<dyn Layer<Registry> + Send + Sync>;
+/// A part of the subscriber of a process.
+pub type Part = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// What is exported beside the log on stderr.
+#[derive(Default)]
+pub struct Exported {
+    /// Takes the spans, which are in no log.
+    pub spans: Option<Part>,
+    /// Takes what the log takes.
+    pub logs: Option<Part>,
+    /// What [`flush`](crate::flush) does first.
+    pub at_end: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl fmt::Debug for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exported").finish_non_exhaustive()
+    }
+}
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,29 +95,34 @@ impl std::error::Error for InitError {
 /// # Errors
 /// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
 pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
-    init_with(filter, format, None)
+    init_with(filter, format, Exported::default())
 }
 
-/// Does what [`init`] does, and gives that layer the spans of this process, which are in no log.
+/// Does what [`init`] does, and exports spans and the log.
 ///
 /// # Errors
 /// As [`init`].
-pub fn init_with(filter: &str, format: Format, spans: Option<Spans>) -> Result<(), InitError> {
-    let filter = parse_filter(filter)?;
+pub fn init_with(filter: &str, format: Format, exported: Exported) -> Result<(), InitError> {
+    let Exported { spans, logs, at_end } = exported;
+    let logged = parse_filter(filter)?;
     let lines = log::start().map_err(InitError::NoThread)?;
     let installed = match spans {
         None => {
-            let filter = filter.add_directive(NO_HANDLER_SPANS.parse().expect("a directive that is valid"));
-            let lines = layer(lines, format);
-            tracing_subscriber::registry().with(filter).with(lines).try_init()
+            let filter = logged.add_directive(NO_HANDLER_SPANS.parse().expect("a directive that is valid"));
+            let parts: Vec<Part> = logs.into_iter().chain([layer(lines, format)]).collect();
+            tracing_subscriber::registry()
+                .with(parts.with_filter(filter))
+                .try_init()
         }
         Some(spans) => {
-            let filter = filter.and(filter_fn(|metadata| metadata.is_event()));
-            let lines = layer(lines, format).with_filter(filter);
-            tracing_subscriber::registry().with(spans).with(lines).try_init()
+            let filter = logged.and(filter_fn(|metadata| metadata.is_event()));
+            let parts: Vec<Part> = logs.into_iter().chain([layer(lines, format)]).collect();
+            let parts: Vec<Part> = vec![spans, parts.with_filter(filter).boxed()];
+            tracing_subscriber::registry().with(parts).try_init()
         }
     };
     installed.map_err(|_| InitError::AlreadyInstalled)?;
+    log::at_end(at_end);
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
 }
@@ -129,14 +151,14 @@ where
 /// # Errors
 /// As [`init`], and [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
 pub fn init_from_env() -> Result<(), InitError> {
-    init_from_env_with(None)
+    init_from_env_with(Exported::default())
 }
 
-/// Does what [`init_from_env`] does, and gives that layer the spans.
+/// Does what [`init_from_env`] does, and exports spans and the log.
 ///
 /// # Errors
 /// The same.
-pub fn init_from_env_with(spans: Option<Spans>) -> Result<(), InitError> {
+pub fn init_from_env_with(exported: Exported) -> Result<(), InitError> {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let filter = variable("ESCAPEMENT_LOG");
     let format = match variable("ESCAPEMENT_LOG_FORMAT").as_deref() {
@@ -144,7 +166,7 @@ pub fn init_from_env_with(spans: Option<Spans>) -> Result<(), InitError> {
         Some("json") => Format::Json,
         Some(other) => return Err(InitError::UnknownFormat(other.to_owned())),
     };
-    init_with(filter.as_deref().unwrap_or(DEFAULT_FILTER), format, spans)
+    init_with(filter.as_deref().unwrap_or(DEFAULT_FILTER), format, exported)
 }
 
 /// The filter that the text asks for. A level that it gives to everything spares the crates of others:

@@ -126,7 +126,7 @@ async fn every_figure_of_the_page_is_seen_above_zero() {
         of_tls(),
         of_callers(),
         of_the_store(),
-        of_traces(),
+        of_telemetry(),
         of_sinks()
     );
     for other in [sessions, secure, callers, store, traces, sinks] {
@@ -495,8 +495,8 @@ async fn of_the_store() -> Seen {
     seen
 }
 
-/// Nobody listens where the traces are to go.
-async fn of_traces() -> Seen {
+/// Nobody listens where traces and the log are to go.
+async fn of_telemetry() -> Seen {
     let mut seen = Seen::default();
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", nobody.local_addr().unwrap());
@@ -504,6 +504,7 @@ async fn of_traces() -> Seen {
     let world = World::start_with(|settings| {
         counting(settings)
             .flag("--otlp-endpoint", endpoint)
+            .flag("--otlp-signals", "traces,logs")
             .flag("--trace-ratio", 1)
     });
     let world = world.await;
@@ -515,5 +516,7 @@ async fn of_traces() -> Seen {
     }
     let dropped = r#"escapement_telemetry_dropped_total{signal="traces"}"#;
     seen.until(&address, &[(dropped, 2.0)]).await;
+    let lines = r#"escapement_telemetry_dropped_total{signal="logs"}"#;
+    seen.until_above_zero(&address, &[lines]).await;
     seen
 }

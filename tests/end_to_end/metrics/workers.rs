@@ -85,6 +85,7 @@ async fn a_worker_tells_what_it_did_and_whether_it_has_a_session() {
             r#"escapement_worker_telemetry_dropped_total{signal="traces"}"#,
             0.0,
         ),
+        (r#"escapement_worker_telemetry_dropped_total{signal="logs"}"#, 0.0),
         (
             r#"escapement_worker_attempts_total{action="echo",outcome="success"}"#,
             3.0,

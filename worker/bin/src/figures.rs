@@ -2,7 +2,7 @@
 //! came with a plan.
 
 use escapement_figures::{Answers, Process, Push, open_metrics};
-use escapement_sdk::traces::Export;
+use escapement_otlp::{Export, Signal};
 use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent, WorkerHandle};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -21,8 +21,8 @@ pub struct Figures(Arc<Inner>);
 struct Inner {
     registry: Registry,
     families: Families,
-    /// What exports the spans of handlers; `None`: nothing does.
-    export: Option<Export>,
+    /// What exports the spans of handlers and the log.
+    exported: Vec<Export>,
     /// Orchestrators that have taken the worker, and whether they drain it.
     connected: Mutex<BTreeSet<(String, bool)>>,
     /// Once the worker is built.
@@ -88,7 +88,7 @@ impl Families {
         );
         registry.register(
             "telemetry_dropped",
-            "Handlers whose spans were to be exported and were not",
+            "What was to be exported and was not: spans of handlers, counted by handler, and lines of the log",
             self.dropped.clone(),
         );
         registry.register(
@@ -128,13 +128,15 @@ impl Figures {
     pub fn new<'a>(
         actions: impl IntoIterator<Item = &'a str>,
         max_in_flight: u32,
-        export: Option<Export>,
+        exported: Vec<Export>,
     ) -> Self {
         let (mut registry, families) = (Registry::default(), Families::default());
         families.register(registry.sub_registry_with_prefix("escapement_worker"));
         registry.register_collector(Box::new(Process));
         families.slots.set(max_in_flight.into());
-        drop(families.dropped.get_or_create(&TRACES));
+        for signal in [Signal::Traces, Signal::Logs] {
+            drop(families.dropped.get_or_create(&of_signal(signal)));
+        }
         let build = [("version", env!("CARGO_PKG_VERSION").to_owned())];
         families.build.get_or_create(&build).set(1);
         for action in actions {
@@ -147,7 +149,7 @@ impl Figures {
         Self(Arc::new(Inner {
             registry,
             families,
-            export,
+            exported,
             connected: Mutex::default(),
             worker: OnceLock::new(),
         }))
@@ -218,9 +220,14 @@ impl Figures {
 
 impl Answers for Figures {
     async fn figures(&self) -> String {
-        let dropped = self.0.families.dropped.get_or_create_owned(&TRACES);
-        let n = self.0.export.as_ref().map_or(0, Export::dropped);
-        dropped.inc_by(n.saturating_sub(dropped.get()));
+        for export in &self.0.exported {
+            let dropped = self
+                .0
+                .families
+                .dropped
+                .get_or_create_owned(&of_signal(export.signal()));
+            dropped.inc_by(export.dropped().saturating_sub(dropped.get()));
+        }
         let unacknowledged = self
             .0
             .worker
@@ -250,6 +257,10 @@ fn of_action(action: &str) -> OfAction {
     [("action", action.to_owned())]
 }
 
+fn of_signal(signal: Signal) -> OfSignal {
+    [("signal", signal.as_str())]
+}
+
 fn of_end(action: &str, end: AttemptEnd) -> OfEnd {
     let outcome = match end {
         AttemptEnd::Success => "success",
@@ -260,7 +271,6 @@ fn of_end(action: &str, end: AttemptEnd) -> OfEnd {
 }
 
 /// What is dropped.
-const TRACES: OfSignal = [("signal", "traces")];
 /// Limits in seconds, those of the durations of attempts in the orchestrator.
 const BUCKETS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,

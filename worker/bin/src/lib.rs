@@ -15,6 +15,7 @@ pub mod handlers;
 
 pub mod digest;
 pub mod eval;
+pub mod exports;
 pub mod figures;
 pub mod http_client;
 pub mod limits;

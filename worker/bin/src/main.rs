@@ -3,11 +3,11 @@
 
 #![warn(clippy::too_many_lines)]
 
+use escapement_otlp::Export;
 use escapement_process::probe::Probe;
-use escapement_process::telemetry::Spans;
-use escapement_sdk::traces::{self, Export, Flush};
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
 use escapement_worker::config::Config;
+use escapement_worker::exports::{self, SERVICE_NAME};
 use escapement_worker::figures::Figures;
 use escapement_worker::options::{Options, Other};
 use escapement_worker::{actions, eval};
@@ -42,14 +42,11 @@ fn run() -> ExitCode {
     if let Some(Other::Health(probe)) = &options.command {
         return healthy(probe);
     }
-    let (export, flush) = match traces_of(&options) {
-        Ok(started) => started.unzip(),
+    let (exports, exported) = match exports::start(&options) {
+        Ok(started) => started,
         Err(fault) => return usage(&options.given.naming_variable(&fault)),
     };
-    let spans = export
-        .as_ref()
-        .map(|export| Box::new(traces::layer(export)) as Spans);
-    if let Err(fault) = options.logging.init_with(spans) {
+    if let Err(fault) = options.logging.init_with(exported) {
         return usage(
             &options
                 .given
@@ -75,7 +72,7 @@ fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let figures = match served_figures(&options, &config, export) {
+    let figures = match served_figures(&options, &config, exports) {
         Ok(figures) => figures,
         Err(fault) => return usage(&options.given.naming_variable(&fault)),
     };
@@ -93,9 +90,6 @@ fn run() -> ExitCode {
     });
     // A file operation that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    if let Some(flush) = flush {
-        flush.wait();
-    }
     exit_code(ended)
 }
 
@@ -110,20 +104,11 @@ fn healthy(probe: &Probe) -> ExitCode {
     }
 }
 
-/// Begins to export spans of handlers, if a collector is given.
-fn traces_of(options: &Options) -> Result<Option<(Export, Flush)>, String> {
-    if let Some((flag, problem)) = options.otlp.problem() {
-        return Err(format!("{flag} {problem}"));
-    }
-    let started = options.otlp.export(SERVICE_NAME, env!("CARGO_PKG_VERSION"));
-    started.map_err(|fault| fault.to_string())
-}
-
 /// Figures that are served or pushed; `None` if neither is wanted.
 fn served_figures(
     options: &Options,
     config: &Config,
-    export: Option<Export>,
+    exports: Vec<Export>,
 ) -> Result<Option<Figures>, String> {
     let push = options.otlp.push(SERVICE_NAME, env!("CARGO_PKG_VERSION"));
     let push = push.map_err(|fault| fault.to_string())?;
@@ -131,7 +116,7 @@ fn served_figures(
     if address.is_none() && push.is_none() {
         return Ok(None);
     }
-    let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight, export);
+    let figures = Figures::new(config.actions.iter().copied(), options.max_in_flight, exports);
     let served = figures.serve(address, push);
     served.map_err(|fault| match address {
         Some(address) => format!("--metrics-listen {address} is not to be had: {fault}"),
@@ -192,8 +177,6 @@ fn usage(fault: &str) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// `service.name` unless the operator says another one.
-const SERVICE_NAME: &str = "escapement-worker";
 /// The code of `sysexits.h` for a wrong command line.
 const EXIT_USAGE: u8 = 64;
 /// Its code for a temporary failure.

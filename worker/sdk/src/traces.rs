@@ -15,5 +15,9 @@ pub use escapement_otlp::{CannotStart, Collector, Export, Flush, Service};
 /// The same.
 #[cfg(feature = "log")]
 pub fn log_to_stderr(export: &Export) -> Result<(), crate::LogError> {
-    escapement_process::telemetry::init_from_env_with(Some(Box::new(layer(export))))
+    use escapement_process::telemetry::{Exported, init_from_env_with};
+    init_from_env_with(Exported {
+        spans: Some(Box::new(layer(export))),
+        ..Exported::default()
+    })
 }

@@ -7,8 +7,9 @@ use crate::process::security::{Security, cannot_export};
 use escapement_engine::Input;
 use escapement_keys::Keys;
 use escapement_metrics::{Figures, Look, Source};
+use escapement_otlp::Export;
 use escapement_sinks::{Deliveries, DeliveryFigures};
-use escapement_traces::{SERVICE_NAME, Traces};
+use escapement_traces::SERVICE_NAME;
 use escapement_transport::tls::TlsServer;
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -38,13 +39,13 @@ pub(super) fn serve(
     figures: Option<Figures>,
     engine: &EngineHandle,
     config: &Config,
-    traces: Option<Traces>,
+    exported: Vec<Export>,
     security: &Security,
     deliveries: &Deliveries,
 ) -> std::io::Result<()> {
     let now = Now {
         engine: engine.clone(),
-        traces,
+        exported,
         tls: security.tls.clone(),
         keys: security.keys.clone(),
         sinks: deliveries.figures(),
@@ -56,7 +57,7 @@ pub(super) fn serve(
 #[derive(Debug)]
 struct Now {
     engine: EngineHandle,
-    traces: Option<Traces>,
+    exported: Vec<Export>,
     tls: Option<watch::Receiver<Arc<TlsServer>>>,
     keys: Option<Keys>,
     sinks: DeliveryFigures,
@@ -71,7 +72,7 @@ impl Source for Now {
                 workers,
                 actions,
                 lanes: self.engine.lane_depths(),
-                traces_dropped: self.traces.as_ref().map_or(0, Traces::dropped),
+                exported: self.exported.clone(),
                 certificate_end_seconds: self.tls.as_ref().map(|tls| tls.borrow().end_seconds()),
                 keys_ages_ms: self.keys.as_ref().map_or_else(Vec::new, Keys::ages_ms),
                 sinks: self.sinks.clone(),

@@ -26,13 +26,14 @@ use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
 use escapement_model::BootId;
 use escapement_operators::{AccessEdge, Operators};
+use escapement_otlp::Export;
 use escapement_process::telemetry::InitError;
 use escapement_process::{files, service};
 use escapement_runs_api::webhooks;
 use escapement_runs_shell::RunsHandle;
 use escapement_sinks::{CannotStart, Deliveries, Sinks};
 use escapement_store::{Embedded, Reader, Store};
-use escapement_traces::Flush;
+use escapement_traces::{Flush, SERVICE_NAME, Traces};
 use escapement_transport::CallerThreads;
 use escapement_transport::reload::Looks;
 use std::net::SocketAddr;
@@ -52,7 +53,7 @@ use tracing::{info, warn};
 /// # Errors
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
-    start_logging(config)?;
+    let logs = start_logging(config)?;
     let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
     let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
@@ -97,7 +98,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
         journal,
     };
     let engine_thread = engine_loop::spawn(start).map_err(no_thread)?;
-    figures::serve(figures, &engine, config, traces.clone(), &security, &deliveries).map_err(no_thread)?;
+    let exported = traces.iter().map(Traces::export).chain(logs).collect();
+    figures::serve(figures, &engine, config, exported, &security, &deliveries).map_err(no_thread)?;
     let mut edge = Edge::new(
         engine,
         readers.clone(),
@@ -151,8 +153,11 @@ fn join_all(
     info!("stopped");
 }
 
-fn start_logging(config: &Config) -> Result<(), Failure> {
-    config.logging.init().map_err(|error| match error {
+/// Begins to log. Returns what exports the log, if anything does.
+fn start_logging(config: &Config) -> Result<Option<Export>, Failure> {
+    let started = config.traces.otlp.log(SERVICE_NAME, env!("CARGO_PKG_VERSION"));
+    let (logs, exported) = started.map_err(|fault| security::cannot_export(config, fault))?;
+    config.logging.init_with(exported).map_err(|error| match error {
         InitError::NoThread(source) => Failure::System {
             what: "thread for the log",
             source,
@@ -164,7 +169,7 @@ fn start_logging(config: &Config) -> Result<(), Failure> {
     })?;
     config.given.warn_of_unknown();
     security::warn_of_exposed_keys(config);
-    Ok(())
+    Ok(logs)
 }
 
 fn unsettled(config: &Config, reader: &dyn Reader) -> Result<Unsettled, Failure> {

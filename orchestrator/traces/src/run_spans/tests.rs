@@ -3,11 +3,13 @@ use crate::limits::SPANS_MAX;
 use crate::run_ids as ids;
 use escapement_codec::trace::{Sampling, Trace};
 use escapement_model::RunId;
-use escapement_otlp::Span;
+use escapement_otlp::Encoded;
 use escapement_run::journal::{
     Empty, Entry, Event, Failure, InputRequest, Reason, RunCreated, RunFailed, StepRef, ToolCalled, UnitRef,
 };
 use escapement_run::spec::{Spec, TraceContext};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 use std::collections::BTreeSet;
 
 const SECRET: &str = "swordfish";
@@ -34,7 +36,9 @@ fn spans(events: impl IntoIterator<Item = Event>) -> Vec<Span> {
             ..Entry::default()
         });
     }
-    spans.finish(at)
+    let spans = spans.finish(at);
+    let read = |span: &Encoded| Span::decode(span.as_slice()).unwrap();
+    spans.iter().map(read).collect()
 }
 
 fn started(step: u32) -> Event {

@@ -3,15 +3,16 @@
 mod properties;
 mod record;
 
-use super::spans;
 use crate::limits::{EVENTS_MAX, SPANS_MAX};
 use escapement_codec::trace::{Sampling, Trace};
-use escapement_contract::{AuditKind, Evidence, NotCompleted, Status};
+use escapement_contract::{AuditKind, Evidence, NotCompleted, Request, Settlement, Status};
 use escapement_model::Severity;
+use escapement_otlp::Encoded;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message;
 use record::{ACCEPTED, Record, error, execution_id, step_id};
 
 fn attribute(attribute: &KeyValue) -> String {
@@ -67,6 +68,13 @@ fn of(record: &Record) -> Vec<Span> {
     let (settlement, request) = record.settlement();
     let trace = Trace::of(execution_id(), &request, Sampling::new(1.0, true));
     spans(&settlement, &request, &trace)
+}
+
+/// The spans of an execution, as whoever gets them reads them.
+fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<Span> {
+    let spans = super::spans(settlement, request, trace);
+    let read = |span: &Encoded| Span::decode(span.as_slice()).unwrap();
+    spans.iter().map(read).collect()
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use super::{TEXT_BYTES_MAX, TREE_SPANS_MAX, continue_trace, layer};
 use crate::export::Export;
+use crate::waiting::Encoded;
 use crate::waiting::Waiting;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 use tokio::sync::mpsc::Receiver;
 use tracing::{debug_span, info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
@@ -18,7 +20,10 @@ fn handed_in(code: impl FnOnce(&mut Receiver<Waiting>)) -> Vec<Vec<Span>> {
     let subscriber = tracing_subscriber::registry().with(layer(&export));
     tracing::subscriber::with_default(subscriber, || code(&mut queue));
     let waiting = std::iter::from_fn(|| queue.try_recv().ok());
-    waiting.map(|waiting| (waiting.spans)().unwrap()).collect()
+    let read = |encoded: Encoded| Span::decode(encoded.as_slice()).unwrap();
+    waiting
+        .map(|waiting| (waiting.make)().unwrap().into_iter().map(read).collect())
+        .collect()
 }
 
 fn continued(flags: &str) -> (tracing::Span, Option<String>) {

@@ -1,0 +1,122 @@
+//! Events of `tracing` as log records. Decides nothing about what is logged, and never waits.
+
+use crate::attributes::{number, text};
+use crate::export::Export;
+use crate::limits::LOG_TEXT_BYTES_MAX;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use prost::Message;
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// Exports the events that it is given, as a part of a subscriber; those of the libraries that speak HTTP are left out, for each
+/// export would make more of them.
+///
+/// A record has the fields of the line in JSON: `message` is its body, `trace_id` and `span_id` are its own, and `target` and all
+/// others are attributes. Texts beyond 16 KiB are cut.
+pub fn layer<S: Subscriber>(export: &Export) -> impl Layer<S> + Send + Sync + use<S> {
+    Logs(export.clone())
+}
+
+struct Logs(Export);
+
+impl<S: Subscriber> Layer<S> for Logs {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let (level, target) = (event.metadata().level(), event.metadata().target());
+        if crate::is_foreign(target) {
+            return;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let mut record = Record(LogRecord {
+            time_unix_nano: now,
+            observed_time_unix_nano: now,
+            severity_number: severity(*level) as i32,
+            severity_text: level.as_str().to_owned(),
+            attributes: vec![text("target", target)],
+            ..LogRecord::default()
+        });
+        event.record(&mut record);
+        let encoded = record.0.encode_to_vec();
+        self.0.hand_in(encoded.len(), move || Ok(vec![encoded]));
+    }
+}
+
+fn severity(level: Level) -> SeverityNumber {
+    match level {
+        Level::ERROR => SeverityNumber::Error,
+        Level::WARN => SeverityNumber::Warn,
+        Level::INFO => SeverityNumber::Info,
+        Level::DEBUG => SeverityNumber::Debug,
+        Level::TRACE => SeverityNumber::Trace,
+    }
+}
+
+/// Takes the fields of an event.
+struct Record(LogRecord);
+
+impl Record {
+    fn attribute(&mut self, attribute: KeyValue) {
+        self.0.attributes.push(attribute);
+    }
+}
+
+impl Visit for Record {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let value = &value[..value.floor_char_boundary(LOG_TEXT_BYTES_MAX)];
+        match field.name() {
+            "message" => {
+                let value = Some(Value::StringValue(value.to_owned()));
+                self.0.body = Some(AnyValue { value });
+            }
+            "trace_id" => self.0.trace_id = bytes::<16>(value),
+            "span_id" => self.0.span_id = bytes::<8>(value),
+            name => self.attribute(text(name, value)),
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.attribute(number(field.name(), value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.attribute(number(field.name(), value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        let value = Some(Value::BoolValue(value));
+        self.attribute(KeyValue {
+            value: Some(AnyValue { value }),
+            ..text(field.name(), "")
+        });
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        let value = Some(Value::DoubleValue(value));
+        self.attribute(KeyValue {
+            value: Some(AnyValue { value }),
+            ..text(field.name(), "")
+        });
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+/// The bytes of an id that is written in hexadecimal; none if it is no such id.
+fn bytes<const N: usize>(text: &str) -> Vec<u8> {
+    let digits = (text.len() == 2 * N).then(|| u128::from_str_radix(text, 16));
+    match digits {
+        Some(Ok(id)) => id.to_be_bytes()[16 - N..].to_vec(),
+        Some(Err(_)) | None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
