@@ -1,7 +1,6 @@
 //! Every figure that an orchestrator shows: the one list that registration, the page and the tests are held against.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use crate::label::{Label, Labels, Value};
 
 /// What a figure is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,15 +11,6 @@ pub enum Kind {
     Gauge,
     /// Counts values by size.
     Histogram,
-}
-
-/// A label of a figure.
-#[derive(Clone, Copy, Debug)]
-pub struct Label {
-    /// Its name.
-    pub name: &'static str,
-    /// How many values it has at most, `_other` not counted.
-    pub values_max: usize,
 }
 
 /// One figure.
@@ -36,34 +26,6 @@ pub struct Entry {
     pub help: &'static str,
 }
 
-/// The values of the labels of one figure.
-pub(crate) type Labels = Vec<(&'static str, Value)>;
-/// One of them.
-pub(crate) type Value = Cow<'static, str>;
-
-/// What can be the value of a label.
-pub(crate) trait IntoValue {
-    fn into_value(self) -> Value;
-}
-
-impl IntoValue for Value {
-    fn into_value(self) -> Value {
-        self
-    }
-}
-
-impl IntoValue for &'static str {
-    fn into_value(self) -> Value {
-        Cow::Borrowed(self)
-    }
-}
-
-impl IntoValue for Arc<str> {
-    fn into_value(self) -> Value {
-        Cow::Owned(self.to_string())
-    }
-}
-
 impl Entry {
     /// The name as the library takes it: it adds `_total` to counters itself.
     pub(crate) fn stem(&self) -> &'static str {
@@ -71,11 +33,9 @@ impl Entry {
     }
 
     /// The labels with these values, in the order of the entry.
-    pub(crate) fn with<V: IntoValue>(&self, values: impl IntoIterator<Item = V>) -> Labels {
-        let values = values.into_iter().map(IntoValue::into_value);
-        let labels: Labels = self.labels.iter().map(|label| label.name).zip(values).collect();
-        debug_assert_eq!(labels.len(), self.labels.len(), "{}", self.name);
-        labels
+    pub(crate) fn with<V: Into<Value>, const N: usize>(&self, values: [V; N]) -> Labels {
+        debug_assert_eq!(N, self.labels.len(), "{}", self.name);
+        Labels::new(self.labels, values)
     }
 }
 

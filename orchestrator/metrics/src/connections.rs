@@ -1,10 +1,10 @@
 //! What connections and calls come to, as the transport tells it.
 
-use crate::catalogue::{self, Entry, Value};
+use crate::catalogue::{self, Entry};
 use crate::figures::Metrics;
 use crate::kinds::Counters;
 use crate::known::carrier_label;
-use crate::label;
+use crate::label::{self, Value};
 use escapement_transport::{Answered, CallClass, Happened, Tally};
 use tonic::Code;
 
@@ -77,7 +77,7 @@ impl Metrics {
     }
 }
 
-fn count<V: crate::catalogue::IntoValue, const N: usize>(counters: &Counters, entry: &Entry, values: [V; N]) {
+fn count<V: Into<Value>, const N: usize>(counters: &Counters, entry: &Entry, values: [V; N]) {
     counters.get_or_create(&entry.with(values)).inc();
 }
 

@@ -1,8 +1,9 @@
 //! What stands now: asked for at each scrape, and shown once.
 
-use crate::catalogue::{self, Entry, Value};
+use crate::catalogue::{self, Entry};
 use crate::figures::Metrics;
 use crate::kinds::{Gauges, signed};
+use crate::label::Value;
 use escapement_engine::{ActionView, SessionState, WorkerView};
 use escapement_otlp::{Export, Signal};
 use escapement_process::files;
@@ -106,7 +107,7 @@ impl Metrics {
                 ("given_up", sink.given_up),
                 ("dropped", sink.dropped),
             ] {
-                let labels = [Value::from(name.to_string()), outcome.into()];
+                let labels = [Value::from(Arc::clone(&name)), outcome.into()];
                 let counter = families.events.get_or_create(&catalogue::EVENTS.with(labels));
                 // One scrape at a time comes here.
                 counter.inc_by(count.saturating_sub(counter.get()));

@@ -1,6 +1,7 @@
 //! What counts, and how it is registered.
 
-use crate::catalogue::{Entry, Labels};
+use crate::catalogue::Entry;
+use crate::label::Labels;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::{Family, MetricConstructor};

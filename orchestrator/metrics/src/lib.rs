@@ -17,9 +17,10 @@ mod of_runs;
 mod runs;
 mod settled;
 
-pub use self::catalogue::{CATALOGUE, Entry, Kind, Label};
+pub use self::catalogue::{CATALOGUE, Entry, Kind};
 pub use self::figures::Metrics;
 pub use self::gauges::{Look, Source};
+pub use self::label::Label;
 pub use self::listener::Figures;
 
 #[cfg(test)]

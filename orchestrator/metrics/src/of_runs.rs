@@ -1,8 +1,9 @@
 //! The figures of runs, and the words of their labels.
 
-use crate::catalogue::{self, Value};
+use crate::catalogue;
 use crate::kinds::{Buckets, Counters, Gauges, Histograms, LONGEST, SHORT, registered, signed};
 use crate::label;
+use crate::label::Value;
 use escapement_model::Namespace;
 use escapement_run::journal::{Decision, Limit, OutcomeClass, RequestKind, RequestState, Verdict};
 use escapement_runs::{Census, Ending, LIVE_STATES, REQUEST_KINDS, Replan};

@@ -1,7 +1,8 @@
 //! What runs come to, as their thread tells it.
 
-use crate::catalogue::{self, Value};
+use crate::catalogue;
 use crate::figures::Metrics;
+use crate::label::Value;
 use crate::of_runs::request_label;
 use escapement_runs::Counted;
 use escapement_runs_shell::{Happened, Tally};
@@ -40,7 +41,7 @@ impl Metrics {
                 took_ms,
             } => {
                 let namespace = self.0.namespaces.label(namespace.as_str());
-                let labels = [Value::from(namespace.to_string()), ending.as_str().into()];
+                let labels = [Value::from(namespace), ending.as_str().into()];
                 let labels = catalogue::RUNS_ENDED.with(labels);
                 runs.runs_ended.get_or_create(&labels).inc();
                 let labels = catalogue::RUN_DURATION.with([ending.as_str()]);

@@ -1,9 +1,9 @@
 //! What the record of a settled execution says in figures.
 
-use crate::catalogue::{self, Value};
+use crate::catalogue;
 use crate::figures::Metrics;
 use crate::kinds::TraceLabel;
-use crate::label;
+use crate::label::{self, Value};
 use escapement_codec::trace::Trace;
 use escapement_contract::{AuditKind, Request, Settlement};
 use escapement_model::{StepId, codes, hex};
@@ -40,7 +40,7 @@ impl Metrics {
         let families = &self.0.families;
         let result = &settlement.result;
         let (namespace, status) = (self.namespace(&settlement.provenance), result.status.as_str());
-        let labels = [Value::from(namespace.to_string()), status.into()];
+        let labels = [Value::from(Arc::clone(&namespace)), status.into()];
         let settled = catalogue::EXECUTIONS_SETTLED.with(labels);
         families.executions_settled.get_or_create(&settled).inc();
         if let Some(error) = &result.error {
@@ -142,7 +142,7 @@ impl Metrics {
             return;
         };
         let families = &self.0.families;
-        let action = Value::from(step.action.to_string());
+        let action = Value::from(Arc::clone(&step.action));
         let ended = catalogue::ATTEMPTS.with([action, outcome.as_str().into()]);
         families.attempts.get_or_create(&ended).inc();
         let took = catalogue::ATTEMPT_DURATION.with([Arc::clone(&step.action)]);

@@ -38,7 +38,7 @@ pub enum Happened {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     /// Its service and method. `None` if there is no such call.
-    pub method: Option<String>,
+    pub method: Option<Arc<str>>,
     /// Its status.
     pub code: Code,
     /// From its head to the end of its answer; `None` for streams, which last for as long as their clients like.
@@ -78,7 +78,7 @@ impl Tally {
             let is_known = row(path).is_some();
             FollowedCall {
                 tally: self.clone(),
-                method: is_known.then(|| path.trim_start_matches('/').to_owned()),
+                method: is_known.then(|| path.trim_start_matches('/').into()),
                 class,
                 began: Instant::now(),
                 is_let_in: false,
@@ -114,7 +114,7 @@ impl Drop for FollowedConnection {
 #[derive(Debug)]
 pub(crate) struct FollowedCall {
     tally: Tally,
-    method: Option<String>,
+    method: Option<Arc<str>>,
     class: CallClass,
     began: Instant,
     is_let_in: bool,
