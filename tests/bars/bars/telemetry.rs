@@ -2,7 +2,7 @@
 
 mod collector;
 
-use escapement_tests::usage::cpu_time;
+use escapement_tests::usage::{cpu_time, resident_bytes};
 use escapement_tests::{
     Fault, Orchestrator, OrchestratorSettings, PrivateDirectory, Receiver, Reply, Worker, WorkerSettings,
     http, let_pass, wait_for,
@@ -43,6 +43,7 @@ pub(crate) async fn telemetry(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let mut bars = measured(&mut places, &single, &SINGLE, extent).await?;
     bars.extend(measured(&mut places, &chains, &CHAINS, extent).await?);
     bars.push(arrived(&places).await?);
+    bars.push(memory(&places)?);
     Ok(bars)
 }
 
@@ -56,17 +57,20 @@ enum With {
     Figures,
     /// Traces of this share of its executions.
     Traces(&'static str),
+    /// Traces of all, with the spans of handlers, which the worker exports.
+    Handlers,
     /// A sink that gets events at least once and one that gets them best effort, neither of which answers.
     DeadSinks,
 }
 
 /// The first is what all others are held against.
-const WITH: [With; 6] = [
+const WITH: [With; 7] = [
     With::Nothing,
     With::NothingAgain,
     With::Figures,
     With::Traces(TENTH),
     With::Traces(ALL),
+    With::Handlers,
     With::DeadSinks,
 ];
 
@@ -74,7 +78,7 @@ const WITH: [With; 6] = [
 /// inverse is the most of the costs.
 type Line = ([&'static str; 2], With, &'static str, f64);
 
-const SINGLE: [Line; 5] = [
+const SINGLE: [Line; 6] = [
     (
         ["telemetry_noise_rate", "telemetry_noise_cpu"],
         With::NothingAgain,
@@ -100,13 +104,19 @@ const SINGLE: [Line; 5] = [
         0.95,
     ),
     (
+        ["handler_traces_rate", "handler_traces_cpu"],
+        With::Handlers,
+        "traces of all with those of handlers",
+        0.9,
+    ),
+    (
         ["dead_sinks_rate", "dead_sinks_cpu"],
         With::DeadSinks,
         "sinks that do not answer",
         0.98,
     ),
 ];
-const CHAINS: [Line; 4] = [
+const CHAINS: [Line; 5] = [
     (
         ["telemetry_noise_chain_rate", "telemetry_noise_chain_cpu"],
         With::NothingAgain,
@@ -129,6 +139,12 @@ const CHAINS: [Line; 4] = [
         ["all_traces_chain_rate", "all_traces_chain_cpu"],
         With::Traces(ALL),
         "traces of all",
+        0.95,
+    ),
+    (
+        ["handler_traces_chain_rate", "handler_traces_chain_cpu"],
+        With::Handlers,
+        "traces of all with those of handlers",
         0.9,
     ),
 ];
@@ -182,7 +198,7 @@ async fn measured(
         // The first one of a round finds the machine as the round before left it, so each is first in turn.
         for index in (0..n_places).map(|index| (index + round) % n_places) {
             let (place, samples) = &mut places[index];
-            let (rate, cpu_us) = place.loaded(load, extent.span / TURN).await?;
+            let (rate, cpu_us) = place.loaded(load, extent.span / TURN_SHARE).await?;
             samples.rates.push(rate);
             samples.cpu_us.push(cpu_us);
         }
@@ -218,24 +234,52 @@ async fn measured(
     Ok(bars)
 }
 
-/// How many of the spans of all executions came to the collector: what is dropped costs nothing.
+/// How many of the spans of all executions came to the collector that got the least of them: what is dropped costs nothing.
 async fn arrived(places: &[Place]) -> Result<Bar, Fault> {
-    let place = places.iter().find(|place| place.with == With::Traces(ALL));
-    let place = place.ok_or("one traces all")?;
-    let mut n_before = None;
-    while n_before != Some(place.collector.n_spans()) {
-        n_before = Some(place.collector.n_spans());
-        let_pass(QUIET).await;
+    let mut least = f64::INFINITY;
+    for place in places
+        .iter()
+        .filter(|place| [With::Traces(ALL), With::Handlers].contains(&place.with))
+    {
+        let mut n_before = None;
+        while n_before != Some(place.collector.n_spans()) {
+            n_before = Some(place.collector.n_spans());
+            let_pass(QUIET).await;
+        }
+        least = least.min(100.0 * place.collector.n_spans() as f64 / place.n_spans as f64);
     }
-    let share = 100.0 * place.collector.n_spans() as f64 / place.n_spans as f64;
     let what = "spans that came to the collector, of those of all executions and chains";
     Ok(Bar::new(
         "traces_arrived",
         what,
         "%",
-        Figure::of([share]),
+        Figure::of([least]),
         Aim::AtLeast(99.0),
     ))
+}
+
+/// What is left in memory of all that was traced: what is kept of each would be many times what the programs take.
+fn memory(places: &[Place]) -> Result<Bar, Fault> {
+    let of = |with| -> Result<f64, Fault> {
+        let place = places.iter().find(|place| place.with == with);
+        let place = place.ok_or("each has a place")?;
+        let processes = [&place.orchestrator.process, &place.worker.process];
+        let bytes: Result<Vec<u64>, _> = processes
+            .map(|process| resident_bytes(process.id()))
+            .into_iter()
+            .collect();
+        Ok(bytes?.iter().sum::<u64>() as f64 / f64::from(1 << 20))
+    };
+    let pairs = Pairs {
+        value: vec![of(With::Handlers)?],
+        baseline: vec![of(With::Nothing)?],
+    };
+    let what =
+        "resident memory of orchestrator and worker behind it all: traces of all with those of handlers";
+    Ok(
+        Bar::new("traces_memory", what, "MiB", pairs.value(), Aim::RatioUnder(1.25))
+            .beside(pairs.baseline(NOTHING)),
+    )
 }
 
 /// An orchestrator with one worker. Killed on drop.
@@ -266,6 +310,9 @@ impl Place {
             With::Traces(ratio) => settings
                 .flag("--otlp-endpoint", collector.url())
                 .flag("--trace-ratio", ratio),
+            With::Handlers => settings
+                .flag("--otlp-endpoint", collector.url())
+                .flag("--trace-ratio", ALL),
             With::DeadSinks => settings
                 .flag("--events", sinks(&directory, hangs)?)
                 .flag("--event-webhook", hangs.url("/")),
@@ -276,6 +323,10 @@ impl Place {
             _ => None,
         };
         let worker = WorkerSettings::new(&orchestrator.url(), "worker", directory.path(), directory.path());
+        let worker = match with {
+            With::Handlers => worker.flag("--otlp-endpoint", collector.url()),
+            _ => worker,
+        };
         let endpoint = Endpoint::from_shared(orchestrator.url())?;
         Ok(Self {
             with,
@@ -305,8 +356,9 @@ impl Place {
             ended??;
         }
         let (n_executions, n_steps) = (sample.latencies.len(), load.template.n_steps());
-        // One of the execution, one of its time in the queue, and one of each step.
-        self.n_spans += (n_executions * (2 + n_steps)) as u64;
+        // One of the execution, one of its time in the queue, one of each step, and perhaps one of its handler.
+        let n_of_step = if self.with == With::Handlers { 2 } else { 1 };
+        self.n_spans += (n_executions * (2 + n_steps * n_of_step)) as u64;
         let cpu_us = took.as_secs_f64() * 1e6 / (n_executions * n_steps) as f64;
         Ok((sample.rate * n_steps as f64, cpu_us))
     }
@@ -357,7 +409,7 @@ fn sinks(directory: &PrivateDirectory, receiver: &Receiver) -> Result<String, Fa
 /// Short turns, and many of them: what else the machine does falls on few, or on all that a ratio is of.
 const TURNS: usize = 8;
 /// The part of a span that a turn takes.
-const TURN: u32 = 4;
+const TURN_SHARE: u32 = 4;
 /// What the ratios are to.
 const NOTHING: &str = "nothing of it";
 /// Shares of executions that are traced.

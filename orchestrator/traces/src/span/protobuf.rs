@@ -1,6 +1,6 @@
 //! A message of Protocol Buffers, written field after field. Knows no message.
 
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// The bytes of a message. A field that has its default is left out, as the format has it.
 pub(super) struct Message(Vec<u8>);
@@ -23,8 +23,8 @@ impl Message {
 
     /// The same as a member of a `oneof`, which is there if it is empty, too.
     pub(super) fn member_bytes(&mut self, field: u32, bytes: &[u8]) {
-        encode_key(field, WireType::LengthDelimited, &mut self.0);
-        encode_varint(bytes.len() as u64, &mut self.0);
+        self.key(field, WireType::LengthDelimited);
+        self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
@@ -37,31 +37,57 @@ impl Message {
 
     /// The same as a member of a `oneof`, which is there if it is 0, too.
     pub(super) fn member_varint(&mut self, field: u32, number: u64) {
-        encode_key(field, WireType::Varint, &mut self.0);
-        encode_varint(number, &mut self.0);
+        self.key(field, WireType::Varint);
+        self.number(number);
     }
 
     pub(super) fn fixed64(&mut self, field: u32, number: u64) {
         if number != 0 {
-            encode_key(field, WireType::SixtyFourBit, &mut self.0);
+            self.key(field, WireType::SixtyFourBit);
             self.0.extend_from_slice(&number.to_le_bytes());
         }
     }
 
     pub(super) fn fixed32(&mut self, field: u32, number: u32) {
         if number != 0 {
-            encode_key(field, WireType::ThirtyTwoBit, &mut self.0);
+            self.key(field, WireType::ThirtyTwoBit);
             self.0.extend_from_slice(&number.to_le_bytes());
         }
     }
 
     /// A message, which `put` writes. Its length is known behind it and goes before it.
     pub(super) fn message(&mut self, field: u32, put: impl FnOnce(&mut Self)) {
-        encode_key(field, WireType::LengthDelimited, &mut self.0);
+        self.key(field, WireType::LengthDelimited);
         let start = self.0.len();
+        // Most lengths take one byte.
+        self.0.push(0);
         put(self);
-        let length = (self.0.len() - start) as u64;
-        encode_varint(length, &mut self.0);
-        self.0[start..].rotate_right(encoded_len_varint(length));
+        let length = self.0.len() - start - 1;
+        if length < SHORT {
+            self.0[start] = length as u8;
+        } else {
+            self.0.splice(start..=start, varint(length as u64));
+        }
+    }
+
+    fn key(&mut self, field: u32, kind: WireType) {
+        self.number(u64::from(field) << 3 | kind as u64);
+    }
+
+    fn number(&mut self, number: u64) {
+        if number < SHORT as u64 {
+            self.0.push(number as u8);
+        } else {
+            encode_varint(number, &mut self.0);
+        }
     }
 }
+
+fn varint(number: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(encoded_len_varint(number));
+    encode_varint(number, &mut bytes);
+    bytes
+}
+
+/// Numbers below take one byte.
+const SHORT: usize = 0x80;

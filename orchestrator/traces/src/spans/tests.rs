@@ -70,7 +70,7 @@ fn of(record: &Record) -> Vec<Span> {
     spans(&settlement, &request, &trace)
 }
 
-/// The spans of an execution, as whoever gets them reads them.
+/// The spans of an execution, as a collector reads them.
 fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<Span> {
     let spans = super::spans(settlement, request, trace);
     let read = |span: &Encoded| Span::decode(span.as_slice()).unwrap();
