@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     #[cfg(debug_assertions)]
     plant_what_the_test_wants();
     let code = run_task();
-    escapement_process::flush();
+    escapement_process::end();
     code
 }
 

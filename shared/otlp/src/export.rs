@@ -2,7 +2,7 @@
 
 use crate::collector::Collector;
 use crate::exporter::Exporter;
-use crate::limits::{FLUSH_TIME, QUEUE_BYTES_MAX, QUEUE_MAX};
+use crate::limits::{FLUSH_TIME, QUEUE_BYTES_MAX, RECORDS_MAX, TRACES_MAX};
 use crate::losses::Losses;
 use crate::service::Service;
 use crate::signal::Signal;
@@ -20,7 +20,7 @@ pub struct Export {
     losses: Losses,
 }
 
-/// The end of the export.
+/// The end of the export, which goes on if this is dropped.
 #[derive(Debug)]
 pub struct Flush {
     signal: Signal,
@@ -78,7 +78,10 @@ impl Export {
     ) -> Result<(Self, Flush), CannotStart> {
         let collector = collector.checked()?;
         let losses = Losses::of(signal);
-        let (waiting, queue) = mpsc::channel(QUEUE_MAX);
+        let (waiting, queue) = mpsc::channel(match signal {
+            Signal::Logs => RECORDS_MAX,
+            Signal::Traces | Signal::Metrics => TRACES_MAX,
+        });
         let (stop, stopped) = oneshot::channel();
         let (flushed_tx, flushed) = std_mpsc::channel();
         let flush = Flush {
@@ -108,7 +111,7 @@ impl Export {
     /// What is handed in comes out of the queue.
     #[cfg(all(test, any(feature = "live", feature = "logs")))]
     pub(crate) fn unattended() -> (Self, mpsc::Receiver<Waiting>) {
-        let (waiting, queue) = mpsc::channel(QUEUE_MAX);
+        let (waiting, queue) = mpsc::channel(TRACES_MAX);
         let export = Self {
             waiting,
             room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
@@ -126,7 +129,11 @@ impl Export {
         make: impl FnOnce() -> Result<Vec<Encoded>, String> + Send + 'static,
     ) {
         if !self.take(bytes, Box::new(make)) {
-            self.losses.lost(1, "too many wait for the collector");
+            let why = match self.waiting.is_closed() {
+                true => "the export has ended",
+                false => "too many wait for the collector",
+            };
+            self.losses.lost(1, why);
         }
     }
 

@@ -72,6 +72,7 @@ impl Exporter {
     }
 
     /// Exports whole traces, in order. Those that a message has spans of which is not taken are dropped with all behind.
+    /// Records of the log stand for themselves: those alone are lost that are rejected.
     async fn export(&self, channel: &Channel, traces: Vec<Vec<Encoded>>) {
         // Where each of them ends among all spans.
         let ends: Vec<usize> = traces
@@ -86,28 +87,39 @@ impl Exporter {
         while spans.peek().is_some() {
             let message = next_message(&mut spans);
             let n = message.len();
-            if let Err(why) = self.send(channel, message).await {
-                let n_whole = ends.iter().filter(|end| **end <= n_sent).count();
-                self.losses.lost(ends.len() - n_whole, &why);
-                return;
+            match self.send(channel, message).await {
+                Ok(None) => {}
+                Ok(Some((n_rejected, why))) if self.signal == Signal::Logs => {
+                    self.losses.lost(n_rejected.min(n), &why);
+                }
+                Ok(Some((_, why))) | Err(why) => {
+                    let n_whole = ends.iter().filter(|end| **end <= n_sent).count();
+                    self.losses.lost(ends.len() - n_whole, &why);
+                    return;
+                }
             }
             n_sent += n;
         }
     }
 
-    async fn send(&self, channel: &Channel, encoded: Vec<Encoded>) -> Result<(), String> {
-        let n = encoded.len();
+    /// Returns how many the collector rejected of a message that it took, and why; `None` if it rejected none.
+    async fn send(
+        &self,
+        channel: &Channel,
+        encoded: Vec<Encoded>,
+    ) -> Result<Option<(usize, String)>, String> {
         let request = self
             .collector
             .request(ExportRequest::new(&self.service, encoded))?;
         let answer = answered(message::export(channel, self.signal, request)).await?;
-        match answer.partial_success {
-            Some(partial) if partial.rejected_spans > 0 => Err(format!(
-                "the collector rejected {} of {n}: {}",
-                partial.rejected_spans, partial.error_message
-            )),
-            Some(_) | None => Ok(()),
-        }
+        let rejected = answer.partial_success.and_then(|partial| {
+            let n = usize::try_from(partial.rejected_spans).ok().filter(|n| *n > 0)?;
+            Some((
+                n,
+                format!("the collector rejected {n}: {}", partial.error_message),
+            ))
+        });
+        Ok(rejected)
     }
 }
 
@@ -165,14 +177,16 @@ impl Incoming {
 
     async fn next(&mut self) -> Option<Waiting> {
         if let Some(stopped) = &mut self.stopped {
-            tokio::select! {
+            let ended = tokio::select! {
                 // What waits is taken before the end is looked at.
                 biased;
                 waiting = self.queue.recv() => return waiting,
-                _ = stopped => {}
-            }
+                ended = stopped => ended,
+            };
             self.stopped = None;
-            self.queue.close();
+            if ended.is_ok() {
+                self.queue.close();
+            }
         }
         self.queue.recv().await
     }

@@ -84,7 +84,7 @@ impl OtlpFlags {
         collector.map(start).transpose()
     }
 
-    /// Begins to export the log, as [`export`](Self::export) does traces; what is to be given to who begins to log.
+    /// Begins to export the log, as [`export`](Self::export) does traces. Returns what exports it, and the parts for the subscriber.
     ///
     /// # Errors
     /// [`CannotStart`].

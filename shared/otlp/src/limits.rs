@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-/// Traces, or log records, that wait to be exported.
-pub(crate) const QUEUE_MAX: usize = 1_024;
-/// About the bytes that these take: 64 MiB.
+/// Traces that wait to be exported.
+pub(crate) const TRACES_MAX: usize = 1_024;
+/// Log records that wait: a start that finds a thousand interrupted executions says so of each.
+pub(crate) const RECORDS_MAX: usize = 16_384;
+/// About the bytes that either take: 64 MiB.
 pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Spans that are handed in together; of more the one at the top alone is.
 #[cfg(feature = "live")]

@@ -6,13 +6,13 @@ use crate::attributes::number;
 use crate::export::Export;
 use crate::limits::{TEXT_BYTES_MAX, TREE_BYTES_MAX, TREE_SPANS_MAX};
 use opentelemetry::Context;
-use opentelemetry::propagation::TextMapPropagator;
-use opentelemetry::trace::{Span as _, SpanId, TraceContextExt, TraceId, TracerProvider};
+use opentelemetry::trace::{
+    Span as _, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TracerProvider,
+};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span as LiveSpan, SpanData, SpanProcessor};
 use prost::Message;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Exports the spans of level `info` and above whose trace is [continued](continue_trace) from another process, as a part of a
@@ -51,7 +51,7 @@ where
         .with_tracked_inactivity(false)
         .with_error_fields_to_exceptions(false)
         .with_error_records_to_exceptions(false)
-        .with_filter(filter_fn(is_exported))
+        .with_filter(filter_fn(is_exported).with_max_level_hint(LevelFilter::INFO))
 }
 
 fn is_exported(metadata: &Metadata<'_>) -> bool {
@@ -61,18 +61,30 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
 /// Makes a `tracing` span, which nothing has entered, a part of the trace that a `traceparent` and perhaps a `tracestate` name.
 /// Returns the `traceparent` that names the span itself; `None` if it is not exported.
 pub fn continue_trace(span: &tracing::Span, traceparent: &str, tracestate: Option<&str>) -> Option<String> {
-    let mut headers = HashMap::from([(TRACEPARENT.to_owned(), traceparent.to_owned())]);
-    if let Some(tracestate) = tracestate {
-        headers.insert("tracestate".to_owned(), tracestate.to_owned());
-    }
-    let propagator = TraceContextPropagator::new();
-    let parent = propagator.extract_with_context(&Context::new(), &headers);
-    if !parent.span().span_context().is_sampled() || span.set_parent(parent).is_err() {
-        return None;
-    }
-    let mut own = HashMap::new();
-    propagator.inject_context(&span.context(), &mut own);
-    own.remove(TRACEPARENT)
+    let parent = read(traceparent, tracestate).filter(SpanContext::is_sampled)?;
+    let parent = Context::new().with_remote_span_context(parent);
+    span.set_parent(parent).ok()?;
+    let context = span.context();
+    let span = context.span();
+    let own = span.span_context();
+    own.is_sampled()
+        .then(|| format!("00-{}-{}-01", own.trace_id(), own.span_id()))
+}
+
+/// The span that a `traceparent` of any version names. The library's reader takes its headers from a map, which takes longer than
+/// all else that is done for a handler.
+fn read(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
+    let mut fields = traceparent.split('-');
+    let (version, trace_id, span_id) = (fields.next()?, fields.next()?, fields.next()?);
+    let flags = u8::from_str_radix(fields.next()?, 16).ok()?;
+    let context = SpanContext::new(
+        TraceId::from_hex(trace_id).ok()?,
+        SpanId::from_hex(span_id).ok()?,
+        TraceFlags::new(flags),
+        true,
+        tracestate.and_then(|said| said.parse().ok()).unwrap_or_default(),
+    );
+    (version != "ff" && context.is_valid()).then_some(context)
 }
 
 /// The spans that are open, each with all that is handed in together with it.
@@ -191,7 +203,6 @@ fn cut(span: &mut Span) -> usize {
     bytes
 }
 
-const TRACEPARENT: &str = "traceparent";
 /// About the bytes of a span beside its name and its attributes.
 const SPAN_BYTES: usize = 256;
 /// About the bytes of an attribute beside its texts.

@@ -74,8 +74,8 @@ impl Visit for Record {
                 let value = Some(Value::StringValue(value.to_owned()));
                 self.0.body = Some(AnyValue { value });
             }
-            "trace_id" => self.0.trace_id = bytes::<16>(value),
-            "span_id" => self.0.span_id = bytes::<8>(value),
+            "trace_id" if let Some(id) = bytes::<16>(value) => self.0.trace_id = id,
+            "span_id" if let Some(id) = bytes::<8>(value) => self.0.span_id = id,
             name => self.attribute(text(name, value)),
         }
     }
@@ -85,7 +85,10 @@ impl Visit for Record {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.attribute(number(field.name(), value));
+        match i64::try_from(value) {
+            Ok(value) => self.record_i64(field, value),
+            Err(_) => self.record_str(field, &value.to_string()),
+        }
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -109,13 +112,11 @@ impl Visit for Record {
     }
 }
 
-/// The bytes of an id that is written in hexadecimal; none if it is no such id.
-fn bytes<const N: usize>(text: &str) -> Vec<u8> {
-    let digits = (text.len() == 2 * N).then(|| u128::from_str_radix(text, 16));
-    match digits {
-        Some(Ok(id)) => id.to_be_bytes()[16 - N..].to_vec(),
-        Some(Err(_)) | None => Vec::new(),
-    }
+/// The bytes of an id that is written in hexadecimal; `None` if it is no such id.
+fn bytes<const N: usize>(text: &str) -> Option<Vec<u8>> {
+    let digits = (text.len() == 2 * N).then_some(text)?;
+    let id = u128::from_str_radix(digits, 16).ok()?;
+    Some(id.to_be_bytes()[16 - N..].to_vec())
 }
 
 #[cfg(test)]

@@ -36,7 +36,14 @@ pub fn announce(line: &str) {
     log::announce(line);
 }
 
-/// Waits until everything that was said and logged is written, for a second at most. The last call of a program.
+/// Lets what is [exported](telemetry::Exported) be sent, and does what [`flush`] does. The last call of a program that ends by itself.
+#[cfg(feature = "log")]
+pub fn end() {
+    log::end();
+    log::flush();
+}
+
+/// Waits until everything that was said and logged is written, for a second at most. The last call of a program that must end now.
 #[cfg(feature = "log")]
 pub fn flush() {
     log::flush();

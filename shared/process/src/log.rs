@@ -45,10 +45,14 @@ pub(crate) fn at_end(acts: Vec<Box<dyn FnOnce() + Send>>) {
     *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = acts;
 }
 
-/// Does what is to be done at the end, and waits until everything that was said is written, for a second at most.
-pub(crate) fn flush() {
+/// Does what is to be done at the end.
+pub(crate) fn end() {
     let acts = std::mem::take(&mut *AT_END.lock().unwrap_or_else(PoisonError::into_inner));
     acts.into_iter().for_each(|act| act());
+}
+
+/// Waits until everything that was said is written, for a second at most.
+pub(crate) fn flush() {
     let until = Instant::now() + FLUSH_MAX;
     for queue in [LOG.get(), ANNOUNCEMENTS.get()].into_iter().flatten() {
         queue.flush(until);

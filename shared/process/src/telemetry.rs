@@ -1,4 +1,4 @@
-//! Structured log lines on stderr, and to who exports them. Sends nothing to another machine itself.
+//! Structured log lines on stderr, and for what exports them. Sends nothing to another machine itself.
 
 use crate::log::{self, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::PanicHookInfo;
 use tracing::{Subscriber, error, field};
 use tracing_subscriber::filter::{Directive, FilterExt, LevelFilter, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -21,7 +21,7 @@ pub struct Exported {
     pub spans: Option<Part>,
     /// Takes what the log takes.
     pub logs: Option<Part>,
-    /// What [`flush`](crate::flush) does first.
+    /// What [`end`](crate::end) does first, in order.
     pub at_end: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -90,7 +90,7 @@ impl std::error::Error for InitError {
 /// Sends every `tracing` event of this process, and every panic, to stderr. Call it once, first thing in `main`.
 ///
 /// Nothing ever waits for stderr: up to 1 MiB of lines wait in memory, and what stderr does not take is dropped,
-/// counted and told of later. So the last call of a program is [`flush`](crate::flush).
+/// counted and told of later. So the last call of a program is [`end`](crate::end).
 ///
 /// # Errors
 /// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
@@ -104,23 +104,21 @@ pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
 /// As [`init`].
 pub fn init_with(filter: &str, format: Format, exported: Exported) -> Result<(), InitError> {
     let Exported { spans, logs, at_end } = exported;
-    let logged = parse_filter(filter)?;
+    let filter = parse_filter(filter)?;
     let lines = log::start().map_err(InitError::NoThread)?;
-    let installed = match spans {
-        None => {
-            let filter = logged.add_directive(NO_HANDLER_SPANS.parse().expect("a directive that is valid"));
-            let parts: Vec<Part> = logs.into_iter().chain([layer(lines, format)]).collect();
-            tracing_subscriber::registry()
-                .with(parts.with_filter(filter))
-                .try_init()
-        }
-        Some(spans) => {
-            let filter = logged.and(filter_fn(|metadata| metadata.is_event()));
-            let parts: Vec<Part> = logs.into_iter().chain([layer(lines, format)]).collect();
-            let parts: Vec<Part> = vec![spans, parts.with_filter(filter).boxed()];
-            tracing_subscriber::registry().with(parts).try_init()
+    let filter: Box<dyn Filter<Registry> + Send + Sync> = match &spans {
+        None => Box::new(filter.add_directive(NO_HANDLER_SPANS.parse().expect("a directive that is valid"))),
+        Some(_) => {
+            let level = filter.max_level_hint().unwrap_or(LevelFilter::TRACE);
+            // Without a level of its own it would have all that the libraries say looked at.
+            let events = filter_fn(|metadata| metadata.is_event()).with_max_level_hint(level);
+            Box::new(filter.and(events))
         }
     };
+    let logged: Vec<Part> = logs.into_iter().chain([layer(lines, format)]).collect();
+    let logged = logged.with_filter(filter).boxed();
+    let parts: Vec<Part> = spans.into_iter().chain([logged]).collect();
+    let installed = tracing_subscriber::registry().with(parts).try_init();
     installed.map_err(|_| InitError::AlreadyInstalled)?;
     log::at_end(at_end);
     std::panic::set_hook(Box::new(log_panic));

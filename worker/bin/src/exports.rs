@@ -5,7 +5,7 @@ use escapement_otlp::{Export, Flush};
 use escapement_process::telemetry::{Exported, Part};
 use escapement_sdk::traces;
 
-/// Begins to export what is wanted. Returns what exports it, and what is to be given to who begins to log.
+/// Begins to export what is wanted. Returns what exports it, and the parts for the subscriber.
 ///
 /// # Errors
 /// The flag that cannot be kept, and why.

@@ -270,7 +270,6 @@ fn of_end(action: &str, end: AttemptEnd) -> OfEnd {
     [("action", action.to_owned()), ("outcome", outcome.to_owned())]
 }
 
-/// What is dropped.
 /// Limits in seconds, those of the durations of attempts in the orchestrator.
 const BUCKETS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         return code;
     }
     let code = run();
-    escapement_process::flush();
+    escapement_process::end();
     code
 }
 
