@@ -21,29 +21,42 @@ use crate::rounds::Extent;
 use crate::stage::IN_FLIGHT_MAX;
 use crate::statistics::Figure;
 
-/// All bars of telemetry. In each round all take turns.
+/// All bars of telemetry. In each round all take turns, at both loads.
 pub(crate) async fn telemetry(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let hangs = Receiver::start_with(|_| Reply::Silence).await?;
-    let mut places = Vec::new();
-    for with in WITH {
-        places.push(Place::start(with, &hangs).await?);
-    }
     let single = Load {
         template: Template::single(),
         n_callers: CALLERS,
         unit: "executions/s",
         cpu_unit: "us per execution",
+        lines: &SINGLE,
     };
     let chains = Load {
         template: Template::chain(1_024),
         n_callers: CHAIN_CALLERS,
         unit: "steps/s",
         cpu_unit: "us per step",
+        lines: &CHAINS,
     };
-    let mut bars = measured(&mut places, &single, &SINGLE, extent).await?;
-    bars.extend(measured(&mut places, &chains, &CHAINS, extent).await?);
-    bars.push(arrived(&places).await?);
-    bars.push(memory(&places)?);
+    let mut sampled = [&single, &chains].map(|load| (load, Sampled::default()));
+    let (mut shares, mut memory) = (Vec::new(), Pairs::default());
+    for _ in 0..extent.rounds {
+        // Two processes of one program can be apart by more than what is measured, each for as long as it lives.
+        let mut places = Vec::new();
+        for with in WITH {
+            places.push(Place::start(with, &hangs).await?);
+        }
+        for (load, sampled) in &mut sampled {
+            sample(&mut places, load, sampled, extent).await?;
+        }
+        shares.push(share_arrived(&places).await?);
+        memory.value.push(resident(&places, With::Handlers)?);
+        memory.baseline.push(resident(&places, With::Nothing)?);
+    }
+    let [single, chains] = sampled.map(|(load, sampled)| bars(load, &sampled));
+    let mut bars = single?;
+    bars.extend(chains?);
+    bars.extend(left_behind(&shares, &memory));
     Ok(bars)
 }
 
@@ -155,6 +168,7 @@ struct Load {
     n_callers: usize,
     unit: &'static str,
     cpu_unit: &'static str,
+    lines: &'static [Line],
 }
 
 impl Load {
@@ -175,39 +189,45 @@ struct Samples {
     cpu_us: Vec<f64>,
 }
 
-/// A load at all places that the lines are about, beside the one with nothing of it.
-async fn measured(
+/// The samples of one load, in the order of [`WITH`].
+type Sampled = [Samples; WITH.len()];
+
+/// Has all places that the load has lines about take turns, with the one that has nothing of it.
+async fn sample(
     places: &mut [Place],
     load: &Load,
-    lines: &[Line],
+    sampled: &mut Sampled,
     extent: &Extent,
-) -> Result<Vec<Bar>, Fault> {
-    let is_wanted = |place: &&mut Place| {
-        place.with == With::Nothing || lines.iter().any(|(_, with, ..)| *with == place.with)
-    };
-    let mut places: Vec<(&mut Place, Samples)> = places
-        .iter_mut()
-        .filter(is_wanted)
-        .map(|place| (place, Samples::default()))
-        .collect();
-    for (place, _) in &mut places {
+) -> Result<(), Fault> {
+    let is_wanted = |with| with == With::Nothing || load.lines.iter().any(|(_, line, ..)| *line == with);
+    let pairs = places.iter_mut().zip(sampled);
+    let mut pairs: Vec<_> = pairs.filter(|(place, _)| is_wanted(place.with)).collect();
+    for (place, _) in &mut pairs {
         place.loaded(load, WARM_UP).await?;
     }
-    let n_places = places.len();
-    for round in 0..extent.rounds * TURNS {
-        // The first one of a round finds the machine as the round before left it, so each is first in turn.
-        for index in (0..n_places).map(|index| (index + round) % n_places) {
-            let (place, samples) = &mut places[index];
+    let n_places = pairs.len();
+    for turn in 0..TURNS {
+        // The first one of a turn finds the machine as the turn before left it, so each is first in turn.
+        for index in (0..n_places).map(|index| (index + turn) % n_places) {
+            let (place, samples) = &mut pairs[index];
             let (rate, cpu_us) = place.loaded(load, extent.span / TURN_SHARE).await?;
             samples.rates.push(rate);
             samples.cpu_us.push(cpu_us);
         }
     }
-    let (_, nothing) = &places[0];
+    Ok(())
+}
+
+/// Two bars for each line of the load.
+fn bars(load: &Load, sampled: &Sampled) -> Result<Vec<Bar>, Fault> {
+    let of = |with| {
+        let place = WITH.iter().position(|there| *there == with);
+        place.map(|place| &sampled[place]).ok_or("each has a place")
+    };
+    let nothing = of(With::Nothing)?;
     let mut bars = Vec::new();
-    for ([rate, cost], with, called, least) in lines {
-        let there = places.iter().find(|(place, _)| place.with == *with);
-        let (_, there) = there.ok_or("each line has a place")?;
+    for ([rate, cost], with, called, least) in load.lines {
+        let there = of(*with)?;
         let pairs = |of: fn(&Samples) -> &Vec<f64>| Pairs {
             value: of(there).clone(),
             baseline: of(nothing).clone(),
@@ -234,13 +254,11 @@ async fn measured(
     Ok(bars)
 }
 
-/// How many of the spans of all executions came to the collector that got the least of them: what is dropped costs nothing.
-async fn arrived(places: &[Place]) -> Result<Bar, Fault> {
+/// How many of the spans of all executions came to the collector that got the least of them, in percent.
+async fn share_arrived(places: &[Place]) -> Result<f64, Fault> {
+    let traces_all = |place: &&Place| [With::Traces(ALL), With::Handlers].contains(&place.with);
     let mut least = f64::INFINITY;
-    for place in places
-        .iter()
-        .filter(|place| [With::Traces(ALL), With::Handlers].contains(&place.with))
-    {
+    for place in places.iter().filter(traces_all) {
         let mut n_before = None;
         while n_before != Some(place.collector.n_spans()) {
             n_before = Some(place.collector.n_spans());
@@ -248,38 +266,35 @@ async fn arrived(places: &[Place]) -> Result<Bar, Fault> {
         }
         least = least.min(100.0 * place.collector.n_spans() as f64 / place.n_spans as f64);
     }
-    let what = "spans that came to the collector, of those of all executions and chains";
-    Ok(Bar::new(
-        "traces_arrived",
-        what,
-        "%",
-        Figure::of([least]),
-        Aim::AtLeast(99.0),
-    ))
+    Ok(least)
 }
 
-/// What is left in memory of all that was traced: what is kept of each would be many times what the programs take.
-fn memory(places: &[Place]) -> Result<Bar, Fault> {
-    let of = |with| -> Result<f64, Fault> {
-        let place = places.iter().find(|place| place.with == with);
-        let place = place.ok_or("each has a place")?;
-        let processes = [&place.orchestrator.process, &place.worker.process];
-        let bytes: Result<Vec<u64>, _> = processes
-            .map(|process| resident_bytes(process.id()))
-            .into_iter()
-            .collect();
-        Ok(bytes?.iter().sum::<u64>() as f64 / f64::from(1 << 20))
-    };
-    let pairs = Pairs {
-        value: vec![of(With::Handlers)?],
-        baseline: vec![of(With::Nothing)?],
-    };
-    let what =
+/// What orchestrator and worker have in memory, in MiB.
+fn resident(places: &[Place], with: With) -> Result<f64, Fault> {
+    let place = places.iter().find(|place| place.with == with);
+    let place = place.ok_or("each has a place")?;
+    let orchestrator = resident_bytes(place.orchestrator.process.id())?;
+    let worker = resident_bytes(place.worker.process.id())?;
+    Ok((orchestrator + worker) as f64 / f64::from(1 << 20))
+}
+
+/// What is dropped costs nothing, and what is kept of each execution would be many times what the programs take.
+fn left_behind(shares: &[f64], memory: &Pairs) -> [Bar; 2] {
+    let arrived = "spans that came to the collector, of those of all executions and chains";
+    let kept =
         "resident memory of orchestrator and worker behind it all: traces of all with those of handlers";
-    Ok(
-        Bar::new("traces_memory", what, "MiB", pairs.value(), Aim::RatioUnder(1.25))
-            .beside(pairs.baseline(NOTHING)),
-    )
+    let shares = Figure::of(shares.iter().copied());
+    [
+        Bar::new("traces_arrived", arrived, "%", shares, Aim::AtLeast(99.0)),
+        Bar::new(
+            "traces_memory",
+            kept,
+            "MiB",
+            memory.value(),
+            Aim::RatioUnder(1.25),
+        )
+        .beside(memory.baseline(NOTHING)),
+    ]
 }
 
 /// An orchestrator with one worker. Killed on drop.
@@ -406,7 +421,7 @@ fn sinks(directory: &PrivateDirectory, receiver: &Receiver) -> Result<String, Fa
     Ok(file.display().to_string())
 }
 
-/// Short turns, and many of them: what else the machine does falls on few, or on all that a ratio is of.
+/// Turns of a round. They are short: what else the machine does falls on few, or on all that a ratio is of.
 const TURNS: usize = 8;
 /// The part of a span that a turn takes.
 const TURN_SHARE: u32 = 4;
