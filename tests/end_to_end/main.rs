@@ -18,6 +18,7 @@ mod backup;
 mod callers;
 mod certificates;
 mod clients;
+mod collectors;
 mod conformance;
 mod demonstration;
 mod environment;

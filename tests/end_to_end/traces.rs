@@ -1,5 +1,6 @@
 //! Traces over OTLP: what a collector gets is what happened, in the trace of the caller, and no collector delays anybody.
 
+use crate::collectors::served;
 use crate::plans::{RequestWords, StepWords, WORK, echo, fail, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
 use crate::runs::{creation, ended};
@@ -28,8 +29,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::net::TcpListener;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 use tonic::{Request, Response};
 
 pub(crate) mod trees;
@@ -75,11 +75,7 @@ impl TraceService for Collector {
 impl Collector {
     /// Serves on a free port; its address.
     pub(crate) async fn serve(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::builder().add_service(TraceServiceServer::new(self.clone()));
-        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-        address
+        served(Routes::new(TraceServiceServer::new(self.clone()))).await
     }
 
     pub(crate) fn got(&self) -> Got {

@@ -1,7 +1,7 @@
 //! The spans of one run, put together one after another and bounded. Knows no run.
 
 use crate::limits::SPANS_MAX;
-use crate::span::{Attribute, Events, Kind, Parent, Span, number};
+use crate::span::{Attribute, Kind, Parent, Span, number};
 use escapement_codec::trace::{SpanId, Trace};
 use escapement_otlp::Encoded;
 
@@ -66,14 +66,8 @@ pub(crate) fn span(
     attributes: Vec<Attribute<'static>>,
 ) -> Span<'static> {
     Span {
-        id,
-        parent: Parent::Caller,
-        name,
-        kind,
-        time: at..OPEN,
         attributes,
-        events: Events::default(),
-        is_error: false,
+        ..Span::new(id, Parent::Caller, name, kind, at..OPEN)
     }
 }
 

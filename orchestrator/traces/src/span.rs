@@ -100,7 +100,21 @@ impl<'a> Events<'a> {
     }
 }
 
-impl Span<'_> {
+impl<'a> Span<'a> {
+    /// A span of which nothing more is said.
+    pub(crate) fn new(id: SpanId, parent: Parent, name: &'static str, kind: Kind, time: Range<i64>) -> Self {
+        Self {
+            id,
+            parent,
+            name,
+            kind,
+            time,
+            attributes: Vec::new(),
+            events: Events::default(),
+            is_error: false,
+        }
+    }
+
     /// `opentelemetry.proto.trace.v1.Span`. The status has no text: it would be one of an error.
     pub(crate) fn encode(&self, trace: &Trace) -> Encoded {
         let caller = trace.parent.as_ref();

@@ -136,16 +136,7 @@ impl Drawing<'_> {
     ) -> Span<'s> {
         let start = time.start.clamp(self.time.start, self.time.end);
         let end = time.end.clamp(start, self.time.end);
-        Span {
-            id,
-            parent,
-            name,
-            kind,
-            time: start..end,
-            attributes: Vec::new(),
-            events: Events::default(),
-            is_error: false,
-        }
+        Span::new(id, parent, name, kind, start..end)
     }
 
     fn push_ended<'s>(

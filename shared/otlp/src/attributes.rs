@@ -18,7 +18,8 @@ pub fn nanoseconds(unix_ms: i64) -> u64 {
     u64::try_from(unix_ms).unwrap_or(0).saturating_mul(1_000_000)
 }
 
-fn attribute(key: &str, value: Value) -> KeyValue {
+/// An attribute with any value.
+pub(crate) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
         value: Some(AnyValue { value: Some(value) }),

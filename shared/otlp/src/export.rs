@@ -77,11 +77,7 @@ impl Export {
         service: Service,
     ) -> Result<(Self, Flush), CannotStart> {
         let collector = collector.checked()?;
-        let losses = Losses::of(signal);
-        let (waiting, queue) = mpsc::channel(match signal {
-            Signal::Logs => RECORDS_MAX,
-            Signal::Traces | Signal::Metrics => TRACES_MAX,
-        });
+        let (export, queue) = Self::unattended(signal);
         let (stop, stopped) = oneshot::channel();
         let (flushed_tx, flushed) = std_mpsc::channel();
         let flush = Flush {
@@ -94,28 +90,24 @@ impl Export {
             signal,
             collector,
             service,
-            losses: losses.clone(),
+            losses: export.losses.clone(),
         };
         exporter
             .spawn(queue, stopped, flushed_tx)
             .map_err(CannotStart::Thread)?;
-        let room = Arc::new(Semaphore::new(QUEUE_BYTES_MAX));
-        let export = Self {
-            waiting,
-            room,
-            losses,
-        };
         Ok((export, flush))
     }
 
-    /// What is handed in comes out of the queue.
-    #[cfg(all(test, any(feature = "live", feature = "logs")))]
-    pub(crate) fn unattended() -> (Self, mpsc::Receiver<Waiting>) {
-        let (waiting, queue) = mpsc::channel(TRACES_MAX);
+    /// Without a thread: what is handed in comes out of the queue.
+    pub(crate) fn unattended(signal: Signal) -> (Self, mpsc::Receiver<Waiting>) {
+        let (waiting, queue) = mpsc::channel(match signal {
+            Signal::Logs => RECORDS_MAX,
+            Signal::Traces | Signal::Metrics => TRACES_MAX,
+        });
         let export = Self {
             waiting,
             room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
-            losses: Losses::of(Signal::Traces),
+            losses: Losses::of(signal),
         };
         (export, queue)
     }

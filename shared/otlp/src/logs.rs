@@ -1,6 +1,6 @@
 //! Events of `tracing` as log records. Decides nothing about what is logged, and never waits.
 
-use crate::attributes::{number, text};
+use crate::attributes::{attribute, number, text};
 use crate::export::Export;
 use crate::limits::LOG_TEXT_BYTES_MAX;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -92,19 +92,11 @@ impl Visit for Record {
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        let value = Some(Value::BoolValue(value));
-        self.attribute(KeyValue {
-            value: Some(AnyValue { value }),
-            ..text(field.name(), "")
-        });
+        self.attribute(attribute(field.name(), Value::BoolValue(value)));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        let value = Some(Value::DoubleValue(value));
-        self.attribute(KeyValue {
-            value: Some(AnyValue { value }),
-            ..text(field.name(), "")
-        });
+        self.attribute(attribute(field.name(), Value::DoubleValue(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

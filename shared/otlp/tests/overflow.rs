@@ -23,7 +23,7 @@ fn lines_without_room_are_counted_with_those_that_tell_of_it() {
     let (export, _exported) = Flags::parse_from(flags).otlp.log("test", "0").unwrap();
     let export = export.unwrap();
     let subscriber = registry().with(logs::layer(&export).with_filter(LevelFilter::INFO));
-    // A subscriber of one thread alone would hide what is logged while it is told of something.
+    // `tracing` drops an event that the subscriber of one thread logs while it handles another; not so that of the process.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     for line in 0..100_000 {
         tracing::info!(line, "said");

@@ -33,15 +33,7 @@ pub struct Logging {
 }
 
 impl Logging {
-    /// Begins to log, see [`telemetry::init`].
-    ///
-    /// # Errors
-    /// The same.
-    pub fn init(&self) -> Result<(), InitError> {
-        self.init_with(Exported::default())
-    }
-
-    /// Does the same, and exports spans and the log.
+    /// Begins to log, and exports spans and the log, see [`telemetry::init_with`].
     ///
     /// # Errors
     /// The same.

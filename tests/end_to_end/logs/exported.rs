@@ -1,5 +1,6 @@
 //! The log over OTLP: a collector gets what stderr gets, and a collector that is down delays nobody.
 
+use crate::collectors::served;
 use crate::metrics::{address, scrape};
 use crate::plans::{echo, fail, plan, request};
 use crate::traces::{exporting, hex};
@@ -14,9 +15,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 /// A collector that keeps lines by the service that said them.
@@ -49,11 +48,7 @@ impl LogsService for Collector {
 impl Collector {
     /// Serves on a free port, and takes logs alone; its address.
     async fn serve(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::builder().add_service(LogsServiceServer::new(self.clone()));
-        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-        address
+        served(Routes::new(LogsServiceServer::new(self.clone()))).await
     }
 }
 
@@ -173,7 +168,7 @@ async fn what_no_collector_takes_is_counted_and_told_and_the_next_lines_come() {
     wait_for("lost lines to be counted", LIMIT, counted)
         .await
         .unwrap();
-    let log = std::fs::read_to_string(world.directory.join("orchestrator.stderr")).unwrap();
+    let log = world.orchestrator.process.stderr();
     assert!(log.contains("logs are dropped"), "{log}");
 
     collector.refuses.store(false, Ordering::Relaxed);

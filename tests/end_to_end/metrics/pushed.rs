@@ -1,6 +1,7 @@
 //! Figures over OTLP: a collector gets what a scrape gets, and a collector that is down delays and loses nothing.
 
 use super::{address, address_of, checked_by_promtool, read_by_python, scrape};
+use crate::collectors::served;
 use crate::plans::{echo, fail, plan, request};
 use crate::traces::{exporting, hex};
 use crate::world::{LIMIT, World};
@@ -21,9 +22,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 /// A collector that keeps the newest value of each series, by the resource that sent it.
@@ -63,11 +62,7 @@ impl MetricsService for Collector {
 impl Collector {
     /// Serves on a free port, and takes metrics alone; its address.
     async fn serve(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::builder().add_service(MetricsServiceServer::new(self.clone()));
-        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
-        address
+        served(Routes::new(MetricsServiceServer::new(self.clone()))).await
     }
 
     /// What the only sender of that name sent; nothing if nothing came of it.

@@ -1,6 +1,6 @@
 //! A message of Protocol Buffers, written field after field. Knows no message.
 
-use prost::encoding::{WireType, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encode_varint};
 
 /// The bytes of a message. A field that has its default is left out, as the format has it.
 pub(super) struct Message(Vec<u8>);
@@ -66,7 +66,9 @@ impl Message {
         if length < SHORT {
             self.0[start] = length as u8;
         } else {
-            self.0.splice(start..=start, varint(length as u64));
+            let mut long = Vec::new();
+            encode_varint(length as u64, &mut long);
+            self.0.splice(start..=start, long);
         }
     }
 
@@ -81,12 +83,6 @@ impl Message {
             encode_varint(number, &mut self.0);
         }
     }
-}
-
-fn varint(number: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(encoded_len_varint(number));
-    encode_varint(number, &mut bytes);
-    bytes
 }
 
 /// Numbers below take one byte.

@@ -21,12 +21,8 @@ fn spans() -> [Span<'static>; 2] {
             vec![number("n", at), text("long", "x".repeat(200))],
         );
     }
+    let time = 1_700_000_000_000..1_700_000_000_001;
     let full = Span {
-        id: [1; 8],
-        parent: Parent::Caller,
-        name: "full",
-        kind: Kind::Server,
-        time: 1_700_000_000_000..1_700_000_000_001,
         attributes: vec![
             text("empty", ""),
             text("long", "é".repeat(20_000)),
@@ -36,17 +32,9 @@ fn spans() -> [Span<'static>; 2] {
         ],
         events,
         is_error: true,
+        ..Span::new([1; 8], Parent::Caller, "full", Kind::Server, time)
     };
-    let empty = Span {
-        id: [2; 8],
-        parent: Parent::Caller,
-        name: "",
-        kind: Kind::Internal,
-        time: 0..0,
-        attributes: Vec::new(),
-        events: Events::default(),
-        is_error: false,
-    };
+    let empty = Span::new([2; 8], Parent::Caller, "", Kind::Internal, 0..0);
     [full, empty]
 }
 

@@ -2,8 +2,8 @@
 
 use super::{TEXT_BYTES_MAX, TREE_SPANS_MAX, continue_trace, layer};
 use crate::export::Export;
-use crate::waiting::Encoded;
-use crate::waiting::Waiting;
+use crate::signal::Signal;
+use crate::waiting::{Encoded, Waiting};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
@@ -16,7 +16,7 @@ const CALLER: &str = "b7ad6b7169203331";
 
 /// What the code hands in, in order.
 fn handed_in(code: impl FnOnce(&mut Receiver<Waiting>)) -> Vec<Vec<Span>> {
-    let (export, mut queue) = Export::unattended();
+    let (export, mut queue) = Export::unattended(Signal::Traces);
     let subscriber = tracing_subscriber::registry().with(layer(&export));
     tracing::subscriber::with_default(subscriber, || code(&mut queue));
     let waiting = std::iter::from_fn(|| queue.try_recv().ok());

@@ -2,6 +2,7 @@
 
 use super::{LOG_TEXT_BYTES_MAX, layer};
 use crate::export::Export;
+use crate::signal::Signal;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use prost::Message;
@@ -10,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 /// The records that were handed in.
 fn records(logged: impl FnOnce()) -> Vec<LogRecord> {
-    let (export, mut queue) = Export::unattended();
+    let (export, mut queue) = Export::unattended(Signal::Logs);
     let subscriber = tracing_subscriber::registry().with(layer(&export));
     tracing::subscriber::with_default(subscriber, logged);
     let mut records = Vec::new();
