@@ -1,18 +1,14 @@
-//! A span of a record, and the bytes that OTLP has for it. Knows no execution and no run.
-//!
-//! The messages that are generated of OTLP take about thirty allocations for a span, and measure each part of it once for every
-//! message around it: five times what this takes, at each execution that is traced.
-
-mod protobuf;
+//! A span of a record. Knows no execution and no run.
 
 use crate::limits::EVENTS_MAX;
-use escapement_codec::trace::{SpanContext, SpanId, Trace};
+use escapement_codec::trace::{SpanId, Trace};
 use escapement_otlp::Encoded;
 use escapement_otlp::attributes::nanoseconds;
+use escapement_otlp::span::{Head, SpanMessage};
 use std::borrow::Cow;
 use std::ops::Range;
 
-use self::protobuf::Message;
+pub(crate) use escapement_otlp::span::{Kind, Value};
 
 /// A span that is not sent yet. What stands in it may be borrowed of the record.
 #[derive(Clone, Debug)]
@@ -37,26 +33,8 @@ pub(crate) enum Parent {
     Span(SpanId),
 }
 
-/// What a span stands for, as OTLP numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Something within the process.
-    Internal = 1,
-    /// A call that was answered.
-    Server = 2,
-    /// A call that was made.
-    Client = 3,
-}
-
 /// A key and its value.
 pub(crate) type Attribute<'a> = (&'static str, Value<'a>);
-
-/// What an attribute says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
-    Text(Cow<'a, str>),
-    Number(i64),
-}
 
 /// An attribute whose value is a text.
 pub(crate) fn text<'a>(key: &'static str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
@@ -123,67 +101,38 @@ impl<'a> Span<'a> {
             Parent::Span(id) => Some(id),
         };
         let is_top = self.parent == Parent::Caller;
-        let has_remote_parent = is_top && caller.is_some();
-        let mut span = Message::with_capacity(SPAN_BYTES);
-        span.bytes(1, &trace.trace_id);
-        span.bytes(2, &self.id);
-        span.bytes(3, caller.map_or("", |caller| &caller.tracestate).as_bytes());
-        span.bytes(4, parent.map_or(&[], |id| id));
-        span.bytes(5, self.name.as_bytes());
-        span.varint(6, self.kind as u64);
-        span.fixed64(7, nanoseconds(self.time.start));
-        span.fixed64(8, nanoseconds(self.time.end));
-        put_attributes(&mut span, 9, &self.attributes);
-        for event in &self.events.kept {
-            span.message(11, |message| put_event(message, event));
+        let mut span = SpanMessage::new(&Head {
+            trace_id: trace.trace_id,
+            id: self.id,
+            tracestate: caller.map_or("", |caller| &caller.tracestate),
+            parent: parent.copied(),
+            has_remote_parent: is_top && caller.is_some(),
+            trace_flags: SAMPLED,
+            name: self.name,
+            kind: self.kind,
+            time: nanoseconds(self.time.start)..nanoseconds(self.time.end),
+        });
+        for (key, value) in &self.attributes {
+            span.attribute(key, value);
         }
-        span.varint(12, u64::from(self.events.n_more));
+        for event in &self.events.kept {
+            let attributes = event.attributes.iter().map(|(key, value)| (*key, value));
+            span.event(nanoseconds(event.at), event.name, attributes, 0);
+        }
+        span.dropped_events(self.events.n_more);
         for ignored in trace.ignored.iter().filter(|_| is_top) {
-            span.message(13, |link| put_link(link, ignored));
+            let nothing = std::iter::empty::<(&str, Value<'_>)>();
+            span.link(ignored.trace_id, ignored.span_id, &ignored.tracestate, nothing, 0);
         }
         if self.is_error {
-            span.message(15, |status| status.varint(3, STATUS_ERROR));
+            span.failed("");
         }
-        let remote = if has_remote_parent { PARENT_IS_REMOTE } else { 0 };
-        span.fixed32(16, SAMPLED | SAYS_IF_PARENT_IS_REMOTE | remote);
         span.finish()
     }
 }
 
-fn put_attributes(message: &mut Message, field: u32, attributes: &[Attribute<'_>]) {
-    for (key, value) in attributes {
-        message.message(field, |attribute| {
-            attribute.bytes(1, key.as_bytes());
-            attribute.message(2, |said| match value {
-                Value::Text(text) => said.member_bytes(1, text.as_bytes()),
-                Value::Number(number) => said.member_varint(3, *number as u64),
-            });
-        });
-    }
-}
-
-fn put_event(message: &mut Message, event: &Event<'_>) {
-    message.fixed64(1, nanoseconds(event.at));
-    message.bytes(2, event.name.as_bytes());
-    put_attributes(message, 3, &event.attributes);
-}
-
-fn put_link(link: &mut Message, context: &SpanContext) {
-    link.bytes(1, &context.trace_id);
-    link.bytes(2, &context.span_id);
-    link.bytes(3, context.tracestate.as_bytes());
-}
-
-/// More than most spans take.
-const SPAN_BYTES: usize = 512;
-/// `STATUS_CODE_ERROR`.
-const STATUS_ERROR: u64 = 2;
-/// Flag of a span that is recorded.
-const SAMPLED: u32 = 1;
-/// Flag of a span that says of its parent whether it is of another process.
-const SAYS_IF_PARENT_IS_REMOTE: u32 = 0x100;
-/// Flag of a span whose parent is.
-const PARENT_IS_REMOTE: u32 = 0x200;
+/// Flag of a trace that is recorded.
+const SAMPLED: u8 = 1;
 
 #[cfg(test)]
 mod tests;

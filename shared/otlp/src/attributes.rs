@@ -4,12 +4,13 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 /// An attribute whose value is a text.
-pub fn text(key: &str, value: impl Into<String>) -> KeyValue {
+pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key, Value::StringValue(value.into()))
 }
 
 /// An attribute whose value is a number; one that is too large is the largest.
-pub fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
+#[cfg(feature = "logs")]
+pub(crate) fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
 }
 

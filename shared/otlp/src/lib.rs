@@ -20,10 +20,12 @@ mod losses;
 mod message;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod protobuf;
 #[cfg(feature = "metrics")]
 mod push;
 mod service;
 mod signal;
+pub mod span;
 mod waiting;
 
 pub use self::collector::Collector;

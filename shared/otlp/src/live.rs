@@ -2,19 +2,22 @@
 //!
 //! What runs below one such span is handed in together once the last of it has ended, so a trace has all of it or nothing.
 
-use crate::attributes::number;
+mod encoding;
+
+use self::encoding::encode;
 use crate::export::Export;
-use crate::limits::{TEXT_BYTES_MAX, TREE_BYTES_MAX, TREE_SPANS_MAX};
+use crate::limits::{TREE_BYTES_MAX, TREE_SPANS_MAX};
+use crate::span::{Value, add_attribute};
+use crate::waiting::Encoded;
 use opentelemetry::Context;
 use opentelemetry::trace::{
     Span as _, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TracerProvider,
 };
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span as LiveSpan, SpanData, SpanProcessor};
-use prost::Message;
+use opentelemetry_sdk::trace::{
+    Sampler, SdkTracerProvider, Span as LiveSpan, SpanData, SpanLimits, SpanProcessor,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +44,8 @@ where
         // The process that began the trace decides whether it is exported.
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
         .with_resource(Resource::builder_empty().build())
+        // Not those of the environment: what is kept of a span is bounded.
+        .with_span_limits(SpanLimits::default())
         .with_span_processor(trees)
         .build();
     tracing_opentelemetry::layer()
@@ -62,13 +67,27 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
 /// Returns the `traceparent` that names the span itself; `None` if it is not exported.
 pub fn continue_trace(span: &tracing::Span, traceparent: &str, tracestate: Option<&str>) -> Option<String> {
     let parent = read(traceparent, tracestate).filter(SpanContext::is_sampled)?;
-    let parent = Context::new().with_remote_span_context(parent);
-    span.set_parent(parent).ok()?;
+    let trace_id = parent.trace_id();
+    span.set_parent(Context::new().with_remote_span_context(parent))
+        .ok()?;
     let context = span.context();
     let span = context.span();
     let own = span.span_context();
-    own.is_sampled()
-        .then(|| format!("00-{}-{}-01", own.trace_id(), own.span_id()))
+    // Written in place: to format takes as long as to begin the span.
+    let mut named = String::with_capacity(TRACEPARENT_BYTES);
+    named.push_str("00-");
+    push_hex(&mut named, &trace_id.to_bytes());
+    named.push('-');
+    push_hex(&mut named, &own.span_id().to_bytes());
+    named.push_str("-01");
+    own.is_sampled().then_some(named)
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
+    for byte in bytes {
+        text.extend([digit(byte >> 4), digit(byte & 15)]);
+    }
 }
 
 /// The span that a `traceparent` of any version names. The library's reader takes its headers from a map, which takes longer than
@@ -120,7 +139,7 @@ impl SpanProcessor for Trees {
         let tree = self.open().remove(&(own.trace_id(), own.span_id()));
         // The last one to have the tree hands it in.
         if let Some(tree) = tree {
-            tree.push(span.into());
+            tree.push(encode(&span));
         }
     }
 
@@ -141,8 +160,8 @@ struct Tree {
 
 #[derive(Default)]
 struct Ended {
-    spans: Vec<Span>,
-    /// About what they take.
+    spans: Vec<Encoded>,
+    /// What they hold in memory.
     bytes: usize,
     n_missing: usize,
 }
@@ -155,15 +174,14 @@ impl Tree {
         }
     }
 
-    fn push(&self, mut span: Span) {
-        let bytes = cut(&mut span);
+    fn push(&self, span: Encoded) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.spans.len() == TREE_SPANS_MAX || ended.bytes + bytes > TREE_BYTES_MAX {
+        if ended.spans.len() == TREE_SPANS_MAX || ended.bytes + held(&span) > TREE_BYTES_MAX {
             // The span at the top ends last, and says how many there were below.
             ended.n_missing += ended.spans.len();
             (ended.spans, ended.bytes) = (Vec::new(), 0);
         }
-        ended.bytes += bytes;
+        ended.bytes += held(&span);
         ended.spans.push(span);
     }
 }
@@ -172,41 +190,28 @@ impl Drop for Tree {
     fn drop(&mut self) {
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Ended {
-            mut spans,
-            bytes,
-            n_missing,
+            mut spans, n_missing, ..
         } = std::mem::take(ended);
         if n_missing > 0 {
             let n_below = spans.len().saturating_sub(1);
             spans.drain(..n_below);
-            let missing = number("escapement.spans.missing", n_missing + n_below);
-            spans
-                .iter_mut()
-                .for_each(|top| top.attributes.push(missing.clone()));
+            let missing = i64::try_from(n_missing + n_below).unwrap_or(i64::MAX);
+            for top in &mut spans {
+                add_attribute(top, "escapement.spans.missing", &Value::Number(missing));
+            }
         }
-        self.export
-            .hand_in(bytes, move || Ok(spans.iter().map(Span::encode_to_vec).collect()));
+        let bytes = spans.iter().map(held).sum();
+        self.export.hand_in(bytes, move || Ok(spans));
     }
 }
 
-/// Cuts long texts. Returns about how many bytes the span takes.
-fn cut(span: &mut Span) -> usize {
-    let mut bytes = SPAN_BYTES + span.name.len();
-    for attribute in &mut span.attributes {
-        bytes += ATTRIBUTE_BYTES + attribute.key.len();
-        let value = attribute.value.as_mut().and_then(|value| value.value.as_mut());
-        if let Some(Value::StringValue(text)) = value {
-            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-            bytes += text.len();
-        }
-    }
-    bytes
+/// The bytes that a span takes in memory.
+fn held(span: &Encoded) -> usize {
+    size_of::<Encoded>() + span.capacity()
 }
 
-/// About the bytes of a span beside its name and its attributes.
-const SPAN_BYTES: usize = 256;
-/// About the bytes of an attribute beside its texts.
-const ATTRIBUTE_BYTES: usize = 64;
+/// A `traceparent` of version 00.
+const TRACEPARENT_BYTES: usize = 55;
 
 #[cfg(test)]
 mod tests;
