@@ -23,7 +23,8 @@ pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
         "escapement.execution.id" = assignment.execution_id,
         "escapement.step.id" = assignment.step_id,
         "escapement.step.action" = assignment.action,
-        "escapement.attempt" = assignment.attempt,
+        // Numbers without a sign would be told as texts.
+        "escapement.attempt" = i64::from(assignment.attempt),
         "error.type" = tracing::field::Empty,
         "otel.status_code" = tracing::field::Empty,
     );
