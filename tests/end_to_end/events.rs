@@ -173,12 +173,15 @@ async fn a_webhook_that_nobody_answers_changes_nothing() {
 #[tokio::test]
 async fn a_webhook_that_answers_with_an_error_changes_nothing() {
     let receiver = Receiver::start(500).await.unwrap();
-    let url = receiver.url("/");
+    let url = receiver.url("/?token=not-for-the-log");
     let world = World::start_with(|settings| settings.flag("--event-webhook", url)).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     let result = world.execute(request(plan([echo(0, json!({}))]))).await;
     assert_eq!(result.status(), Status::Success);
     receiver.wait_for_requests(1, LIMIT).await.unwrap();
+    let log = world.orchestrator.process.stderr();
+    assert!(log.contains("--event-webhook=(secret)"), "{log}");
+    assert!(!log.contains("not-for-the-log"), "{log}");
 }
 
 //

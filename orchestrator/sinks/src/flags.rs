@@ -10,8 +10,8 @@ use std::path::PathBuf;
 // Its name is that of other groups of flags, too.
 #[group(skip)]
 pub struct EventFlags {
-    /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL.
-    #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", value_parser = parse_webhook)]
+    /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL. The log does not show it: it may hold a token.
+    #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", hide_env_values = true, value_parser = parse_webhook)]
     pub event_webhook: Option<Uri>,
 
     /// File of sinks that get every terminal event at least once, in the order of settling, or how each run ended, in TOML. It is read
