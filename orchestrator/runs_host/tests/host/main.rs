@@ -1,0 +1,7 @@
+//! Runs and what stands beside them, on a store in memory.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod saved;
+mod sessions;
+mod starts;

@@ -1,0 +1,204 @@
+//! What is known of actions, from a contract that says what a test tells it to.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::world::World;
+use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, SCHEMA_BYTES_MAX};
+use escapement_run::spec::{EffectClass, Risk};
+use escapement_runs_shell::catalogue::{catalogue, catalogue_of, profiles_for};
+use escapement_runs_shell::{EffectsConfig, SeenActions, perform};
+use escapement_store::runs::{MemoryRunsDisk, RunStore};
+use escapement_wire::v1;
+use escapement_wire::v1::fleet_service_server::{FleetService, FleetServiceServer};
+use prost::Message;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+
+#[derive(Clone, Default)]
+struct Fleet {
+    actions: Arc<Mutex<Vec<v1::Action>>>,
+    n_asked: Arc<AtomicUsize>,
+}
+
+#[tonic::async_trait]
+impl FleetService for Fleet {
+    async fn list_actions(
+        &self,
+        _: Request<v1::ListActionsRequest>,
+    ) -> Result<Response<v1::ListActionsResponse>, Status> {
+        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        let actions = self.actions.lock().unwrap().clone();
+        Ok(Response::new(v1::ListActionsResponse { actions }))
+    }
+
+    async fn list_workers(
+        &self,
+        _: Request<v1::ListWorkersRequest>,
+    ) -> Result<Response<v1::ListWorkersResponse>, Status> {
+        Err(Status::unimplemented("a test asks nothing else"))
+    }
+
+    async fn drain_worker(
+        &self,
+        _: Request<v1::DrainWorkerRequest>,
+    ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
+        Err(Status::unimplemented("a test asks nothing else"))
+    }
+
+    async fn declare_worker_dead(
+        &self,
+        _: Request<v1::DeclareWorkerDeadRequest>,
+    ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
+        Err(Status::unimplemented("a test asks nothing else"))
+    }
+
+    async fn forget_action(
+        &self,
+        _: Request<v1::ForgetActionRequest>,
+    ) -> Result<Response<v1::ForgetActionResponse>, Status> {
+        Err(Status::unimplemented("a test asks nothing else"))
+    }
+}
+
+fn action(name: &str) -> v1::Action {
+    v1::Action {
+        name: name.to_owned(),
+        description: format!("Does {name}."),
+        input_schema: r#"{"type":"object"}"#.to_owned(),
+        workers: 1,
+        ..v1::Action::default()
+    }
+}
+
+fn all(seen: &SeenActions) -> Catalogue {
+    chosen(seen, &|_| true)
+}
+
+fn chosen(seen: &SeenActions, is_wanted: &dyn Fn(&str) -> bool) -> Catalogue {
+    let store = MemoryRunsDisk::new().open();
+    catalogue_of(&*store.reader().unwrap(), seen, is_wanted).unwrap()
+}
+
+fn names(catalogue: &Catalogue) -> Vec<&str> {
+    let actions = catalogue.actions.iter();
+    actions.map(|action| action.profile.action.as_str()).collect()
+}
+
+#[tokio::test]
+async fn an_action_that_a_worker_has_just_offered_is_in_the_catalogue_of_the_next_run() {
+    let World { handle, outgoing, .. } = World::new();
+    let fleet = Fleet::default();
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
+    let service = FleetServiceServer::new(fleet.clone());
+    perform(service, &handle, config, outgoing, &Handle::current());
+    while fleet.n_asked.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    for n in 1..=3 {
+        *fleet.actions.lock().unwrap() = vec![action(&format!("read {n}"))];
+        let known = timeout(Duration::from_secs(3), catalogue(&handle, |_| true)).await;
+        let known = known.expect("long before it would be asked by itself").unwrap();
+        assert_eq!(names(&known), [format!("read {n}")]);
+    }
+    handle.stop();
+}
+
+#[test]
+fn what_nobody_offers_is_in_no_catalogue_and_what_was_said_is_remembered_as_long_as_the_name() {
+    let seen = SeenActions::default();
+    let declared = v1::Action {
+        workers: 0,
+        declared: true,
+        ..action("declared")
+    };
+    seen.told(vec![action("gone"), action("here"), declared]);
+    assert_eq!(names(&all(&seen)), ["gone", "here"]);
+    assert!(!seen.contains("declared"));
+    // The contract remembers the name alone.
+    let remembered = v1::Action {
+        name: "gone".to_owned(),
+        registered_for_ms: Some(1000),
+        ..v1::Action::default()
+    };
+    seen.told(vec![remembered, action("here")]);
+    assert_eq!(all(&seen).find("gone").unwrap().description, "Does gone.");
+    seen.told(vec![action("here")]);
+    assert_eq!(names(&all(&seen)), ["here"]);
+    assert!(seen.contains("gone"), "it was offered once");
+    assert_eq!(names(&chosen(&seen, &|name| name != "here")), [""; 0]);
+    // Nobody said what it does.
+    let profile = &all(&seen).actions[0].profile;
+    assert_eq!(
+        (profile.effect(), profile.risk(), profile.idempotent, profile.seen),
+        (EffectClass::SideEffect, Risk::Unusual, false, true)
+    );
+    let store = MemoryRunsDisk::new().open();
+    let names = ["here", "never"].into();
+    let profiles = profiles_for(&*store.reader().unwrap(), &names, &seen).unwrap();
+    assert_eq!((profiles[0].seen, profiles[1].seen), (true, false));
+}
+
+#[test]
+fn what_workers_say_of_an_action_is_its_profile_as_long_as_the_operator_says_nothing() {
+    let seen = SeenActions::default();
+    let declared = v1::Action {
+        traits: Some(v1::ActionTraits {
+            effect: v1::action_traits::Effect::World.into(),
+            risk: v1::action_traits::Risk::Safe.into(),
+            idempotent: true,
+            output_schema: "{}".to_owned(),
+            produces: vec!["image".to_owned()],
+            alternatives: vec!["other".to_owned()],
+        }),
+        ..action("draw")
+    };
+    seen.told(vec![declared, action("silent")]);
+    let catalogue = all(&seen);
+    let profile = &catalogue.find("draw").unwrap().profile;
+    assert_eq!(
+        (
+            profile.effect(),
+            profile.risk(),
+            profile.idempotent,
+            profile.attempt_ms
+        ),
+        (EffectClass::World, Risk::Safe, true, 0)
+    );
+    assert_eq!(profile.produces, ["image"]);
+    assert_eq!(profile.alternatives, ["other"]);
+    let silent = &catalogue.find("silent").unwrap().profile;
+    assert_eq!(
+        (silent.effect(), silent.risk()),
+        (EffectClass::SideEffect, Risk::Unusual)
+    );
+}
+
+#[test]
+fn a_catalogue_is_bounded_and_says_what_it_leaves_out() {
+    let seen = SeenActions::default();
+    let sized = |name: &str, bytes: usize| v1::Action {
+        input_schema: "x".repeat(bytes),
+        ..action(name)
+    };
+    seen.told(vec![
+        sized("a", SCHEMA_BYTES_MAX),
+        sized("b", SCHEMA_BYTES_MAX + 1),
+    ]);
+    let catalogue = all(&seen);
+    assert_eq!(catalogue.actions[0].input_schema.len(), SCHEMA_BYTES_MAX);
+    let large = &catalogue.actions[1];
+    assert!(large.is_schema_left_out && large.input_schema.is_empty());
+    let many = (0..40).map(|n| sized(&format!("n{n:02}"), SCHEMA_BYTES_MAX));
+    seen.told(many.collect());
+    let catalogue = all(&seen);
+    assert!(catalogue.encoded_len() <= CATALOGUE_BYTES_MAX);
+    assert_eq!(catalogue.actions.len() + catalogue.n_left_out as usize, 40);
+    assert!(catalogue.n_left_out > 20);
+    assert_eq!(catalogue.actions.last().unwrap().profile.action, "n14");
+}

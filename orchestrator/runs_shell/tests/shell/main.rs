@@ -1,0 +1,8 @@
+//! The thread of runs and what leaves it, on a store in memory.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod actions;
+mod handle;
+mod submissions;
+mod world;
