@@ -18,6 +18,7 @@ mod protos;
 mod requirements;
 mod rules;
 mod source;
+mod targets;
 mod words;
 
 /// Fails with one line for each finding, and with what to do about them.

@@ -22,6 +22,21 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     /// Names of what it depends on directly, tests aside.
     pub(crate) dependencies: BTreeSet<String>,
+    /// Its library, programs and tests.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// What cargo builds of a crate.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// `lib`, `bin`, `test` or another.
+    pub(crate) kind: String,
+    /// Its first file, relative to the root.
+    pub(crate) root: String,
+    /// Whether cargo builds it once more with its unit tests.
+    pub(crate) is_tested: bool,
+    /// Whether cargo looks for examples in its documentation.
+    pub(crate) has_examples: bool,
 }
 
 /// Every crate that is built for this machine, by its cargo id.
@@ -103,6 +118,18 @@ fn package_from(package: &Value) -> Package {
             .map(|folder| folder.display().to_string())
             .unwrap_or_default(),
         dependencies: normal.map(|dependency| text(&dependency["name"])).collect(),
+        targets: list(&package["targets"]).map(target_from).collect(),
+    }
+}
+
+fn target_from(target: &Value) -> Target {
+    let root = text(&target["src_path"]);
+    let inside = std::path::Path::new(&root).strip_prefix(checkout::root()).ok();
+    Target {
+        kind: text(&target["kind"][0]),
+        root: inside.map(|root| root.display().to_string()).unwrap_or_default(),
+        is_tested: target["test"].as_bool().unwrap(),
+        has_examples: target["doctest"].as_bool().unwrap(),
     }
 }
 
