@@ -20,6 +20,7 @@ const KILLS: u64 = 50;
 /// Calls of each kind between two kills.
 const CALLS: u64 = 4;
 const MINUTE: i64 = 60_000;
+const THIRTY_DAYS_S: i64 = 30 * 86_400;
 
 /// The wall clock of the process, which only goes forward.
 struct Clock {
@@ -152,6 +153,34 @@ async fn s63_a_thousand_causes_make_one_run_each_over_fifty_kills() {
         assert!(is_answered(&world, &hook, &clock, &call).await, "{call:?}");
     }
     judge(&world, &triggers, &clock, before).await;
+    world.orchestrator.stop().await.unwrap();
+}
+
+// 003-166
+#[tokio::test]
+async fn s63_a_firing_is_kept_for_thirty_days() {
+    let mut clock = Clock::new();
+    let mut world = World::without_worker(|settings| clock.settings(settings)).await;
+    let run = json!({ "document": document(json!([])), "autonomy_level": 4 });
+    let event = json!({ "name": "kept", "overlap": "allow", "run": run, "event": { "type": "seldom" } });
+    let trigger_id = created(&world, event).await;
+    let events = async |world: &World| -> Vec<String> {
+        let kept = all_firings(world, &trigger_id).await;
+        kept.iter().map(|firing| text(&firing["event_id"])).collect()
+    };
+    for (id, seconds) in [("first", THIRTY_DAYS_S - 60), ("second", 0)] {
+        let event = json!({ "type": "seldom", "id": id, "data": {} });
+        world.call("TriggerService/PublishEvent", event).await;
+        clock.jump(seconds);
+    }
+    assert_eq!(events(&world).await, ["second", "first"]);
+    // Old ones are looked for at a start.
+    world.kill();
+    clock.jump(120);
+    world.starts().await;
+    let fewer = async || Some(events(&world).await).filter(|left| left.len() < 2);
+    let left = wait_for("the first to be removed", LIMIT, fewer).await.unwrap();
+    assert_eq!(left, ["second"]);
     world.orchestrator.stop().await.unwrap();
 }
 
