@@ -210,7 +210,7 @@ pub(crate) fn cannot_export(config: &Config, fault: CannotStart) -> Failure {
     match fault {
         CannotStart::Flag(flag, problem) => wrong_traces(config, flag, problem),
         CannotStart::Thread(source) => Failure::System {
-            what: "thread for traces",
+            what: "thread for the export",
             source,
         },
     }
