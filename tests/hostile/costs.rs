@@ -33,6 +33,8 @@ struct Kind {
 struct Cost {
     kind: Kind,
     each: Shares,
+    /// How many times as long as usual the machine took for what it did meanwhile.
+    slowness: f64,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,17 +115,21 @@ impl Cost {
     /// What is too dear.
     fn complaint(&self) -> Option<String> {
         let [engine, others @ .., aside] = self.each.all();
-        let allowed = |ms: u32| Duration::from_millis(u64::from(ms));
+        let allowed = |ms: u32| Duration::from_millis(u64::from(ms)).mul_f64(self.slowness);
         let is_broken = engine > allowed(self.kind.engine_max)
             || others
                 .into_iter()
                 .any(|other| other > allowed(self.kind.other_max))
-            || aside > ASIDE_MAX;
+            || aside > ASIDE_MAX.mul_f64(self.slowness);
         is_broken.then(|| self.line())
     }
 
     fn line(&self) -> String {
-        format!("{}, {}: {:.1?}", self.kind.name, self.kind.worst, self.each)
+        let Kind { name, worst, .. } = &self.kind;
+        format!(
+            "{name}, {worst}: {:.1?} on a machine that is {:.1} times as slow as usual",
+            self.each, self.slowness
+        )
     }
 
     fn row(&self) -> String {

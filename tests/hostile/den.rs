@@ -1,4 +1,4 @@
-//! An orchestrator under attack, its size and its descriptors, and somebody who means no harm. One at a time.
+//! An orchestrator under attack, its size and its descriptors, and somebody who means no harm.
 
 use crate::canary::Canary;
 use escapement_tests::plans::{self, RequestWords};
@@ -7,7 +7,7 @@ use escapement_wire::v1::SubmitPlanRequest;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::transport::{Channel, Endpoint};
 
 /// How long a test waits for what must happen.
@@ -29,7 +29,7 @@ pub(crate) struct Den {
     before: Size,
     /// Dropped last.
     _directory: PrivateDirectory,
-    _turn: MutexGuard<'static, ()>,
+    _turn: SemaphorePermit<'static>,
 }
 
 /// What a process has.
@@ -50,7 +50,21 @@ impl Den {
     pub(crate) async fn start_with(
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
-        let turn = TURN.lock().await;
+        Self::start_as(1, change).await
+    }
+
+    /// Without another attack at the same time, which would slow down what is measured.
+    pub(crate) async fn start_alone(
+        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
+    ) -> Self {
+        Self::start_as(N_TURNS, change).await
+    }
+
+    async fn start_as(
+        n_turns: u32,
+        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
+    ) -> Self {
+        let turn = TURNS.acquire_many(n_turns).await.expect("it is never closed");
         let directory = PrivateDirectory::new("hostile").unwrap();
         let settings = change(OrchestratorSettings::new(directory.path()));
         let settings = settings.over_tls_if_asked(directory.path()).unwrap();
@@ -147,5 +161,6 @@ pub(crate) fn environment() -> escapement_model::Opaque {
     plans::object(serde_json::json!({ "region": "eu" }))
 }
 
-/// Attacks come one after the other: each measures what the process takes, and how long others wait.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// Attacks at the same time. With more of them, how long others wait would be a measure of the machine.
+const N_TURNS: u32 = 2;
+static TURNS: Semaphore = Semaphore::const_new(N_TURNS as usize);

@@ -13,6 +13,7 @@ mod large;
 mod large_runs;
 mod messages;
 mod shares;
+mod slowness;
 mod wire;
 
 mod bodies;

@@ -201,7 +201,7 @@ async fn a_watcher_that_waits_beyond_the_end_gets_the_result() {
 /// each holds little, and callers that ask for other results, which only the store has, are answered meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_of_a_large_settled_record_leave_room_for_other_callers() {
-    let den = Den::start().await;
+    let den = Den::start_alone(|settings| settings).await;
     let worker = Tireless::start(den.address()).await;
     let id = large_record(&den).await;
     let others = plan_of(&[PLAIN], false);

@@ -78,7 +78,7 @@ async fn greeted(address: SocketAddr, hello: Hello) -> RawSession {
 /// One of large messages comes no faster than the connection carries it: the share is of the time that it took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kind_of_message_buys_more_than_a_tenth_of_the_engine() {
-    let mut den = Den::start().await;
+    let mut den = Den::start_alone(|settings| settings).await;
     den.stop_canary().await;
     let process = den.orchestrator.process.id();
     let mut dear = Vec::new();
@@ -235,7 +235,7 @@ impl Neighbour {
 /// Many sessions that flood at the same time, each with another kind of message, and come back as often as they are cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_worker_goes_on_beside_floods_of_every_message() {
-    let mut den = Den::start().await;
+    let mut den = Den::start_alone(|settings| settings).await;
     den.stop_canary().await;
     let neighbour = Neighbour::start(den.orchestrator.url());
     let (address, end) = (den.address(), Instant::now() + Duration::from_secs(scale(3, 60)));

@@ -3,6 +3,7 @@
 use super::{Cost, Kind};
 use crate::den::Den;
 use crate::shares::Shares;
+use crate::slowness::slowness;
 use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use tonic::transport::Channel;
 
@@ -35,7 +36,7 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn start() -> Self {
-        let mut den = Den::start_with(|settings| {
+        let mut den = Den::start_alone(|settings| {
             settings
                 .flag("--max-running-executions", 64)
                 .flag("--registration-grace-ms", 3_600_000)
@@ -55,12 +56,14 @@ impl Stage {
         let process = self.den.orchestrator.process.id();
         // What came before is over.
         let _before = Shares::since(Shares::default(), process).await;
+        let slow_before = slowness();
         let before = Shares::of(process);
         for n in 0..n_times {
             request(n).await;
         }
         let each = Shares::since(before, process).await.each_of(n_times);
-        let cost = Cost { kind, each };
+        let slowness = slow_before.max(slowness());
+        let cost = Cost { kind, each, slowness };
         eprintln!("{}", cost.line());
         self.costs.push(cost);
     }
