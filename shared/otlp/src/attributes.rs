@@ -2,6 +2,8 @@
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+#[cfg(any(feature = "live", feature = "logs"))]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An attribute whose value is a text.
 pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
@@ -17,6 +19,13 @@ pub(crate) fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
 /// Unix nanoseconds of Unix milliseconds.
 pub fn nanoseconds(unix_ms: i64) -> u64 {
     u64::try_from(unix_ms).unwrap_or(0).saturating_mul(1_000_000)
+}
+
+/// Unix nanoseconds of a time.
+#[cfg(any(feature = "live", feature = "logs"))]
+pub(crate) fn nanoseconds_of(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// An attribute with any value.

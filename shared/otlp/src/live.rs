@@ -67,20 +67,23 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
 /// Returns the `traceparent` that names the span itself; `None` if it is not exported.
 pub fn continue_trace(span: &tracing::Span, traceparent: &str, tracestate: Option<&str>) -> Option<String> {
     let parent = read(traceparent, tracestate).filter(SpanContext::is_sampled)?;
-    let trace_id = parent.trace_id();
-    span.set_parent(Context::new().with_remote_span_context(parent))
-        .ok()?;
+    let parent = Context::new().with_remote_span_context(parent);
+    span.set_parent(parent).ok()?;
     let context = span.context();
     let span = context.span();
     let own = span.span_context();
-    // Written in place: to format takes as long as to begin the span.
+    own.is_sampled().then(|| naming(own))
+}
+
+/// The `traceparent` of a span that is sampled, written in place: to format takes as long as to begin the span.
+fn naming(sampled: &SpanContext) -> String {
     let mut named = String::with_capacity(TRACEPARENT_BYTES);
     named.push_str("00-");
-    push_hex(&mut named, &trace_id.to_bytes());
+    push_hex(&mut named, &sampled.trace_id().to_bytes());
     named.push('-');
-    push_hex(&mut named, &own.span_id().to_bytes());
+    push_hex(&mut named, &sampled.span_id().to_bytes());
     named.push_str("-01");
-    own.is_sampled().then_some(named)
+    named
 }
 
 fn push_hex(text: &mut String, bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! Events of `tracing` as log records. Decides nothing about what is logged, and never waits.
 
-use crate::attributes::{attribute, number, text};
+use crate::attributes::{attribute, nanoseconds_of, number, text};
 use crate::export::Export;
 use crate::limits::LOG_TEXT_BYTES_MAX;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use prost::Message;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -31,8 +31,7 @@ impl<S: Subscriber> Layer<S> for Logs {
         if crate::is_foreign(target) {
             return;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let now = nanoseconds_of(SystemTime::now());
         let mut record = Record(LogRecord {
             time_unix_nano: now,
             observed_time_unix_nano: now,

@@ -1,12 +1,12 @@
 //! A span that was live, in the bytes of OTLP. Cuts long texts.
 
+use crate::attributes::nanoseconds_of;
 use crate::limits::TEXT_BYTES_MAX;
 use crate::span::{Head, Kind, SpanMessage, Value};
 use crate::waiting::Encoded;
 use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{Array, KeyValue, Value as Said};
 use opentelemetry_sdk::trace::SpanData;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The bytes of a span that has ended.
 pub(super) fn encode(span: &SpanData) -> Encoded {
@@ -22,7 +22,7 @@ pub(super) fn encode(span: &SpanData) -> Encoded {
         trace_flags: own.trace_flags().to_u8(),
         name: cut(&span.name),
         kind: kind(&span.span_kind),
-        time: nanoseconds(span.start_time)..nanoseconds(span.end_time),
+        time: nanoseconds_of(span.start_time)..nanoseconds_of(span.end_time),
     });
     for (key, value) in attributes(&span.attributes) {
         message.attribute(key, &value);
@@ -30,7 +30,7 @@ pub(super) fn encode(span: &SpanData) -> Encoded {
     message.dropped_attributes(span.dropped_attributes_count);
     for event in &span.events.events {
         let attributes = attributes(&event.attributes);
-        let (at, name) = (nanoseconds(event.timestamp), cut(&event.name));
+        let (at, name) = (nanoseconds_of(event.timestamp), cut(&event.name));
         message.event(at, name, attributes, event.dropped_attributes_count);
     }
     message.dropped_events(span.events.dropped_count);
@@ -95,11 +95,6 @@ fn text(said: &str) -> Value<'_> {
 
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
-}
-
-fn nanoseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
