@@ -12,15 +12,8 @@ use escapement_store::{
 };
 use rusqlite::Connection;
 
+use crate::opened::{open, refused};
 use crate::scratch::Scratch;
-
-fn open(directory: &Scratch) -> Embedded {
-    Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap()
-}
-
-fn refused(directory: &Scratch) -> StoreFault {
-    Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap_err()
-}
 
 fn accepting_loss(directory: &Scratch) -> Embedded {
     let options = EmbeddedOptions {

@@ -8,20 +8,15 @@ use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::conformance::Sample;
 use escapement_store::embedded::{Examination, Examiner, Finding};
-use escapement_store::{
-    Embedded, EmbeddedOptions, Outcome, Reader, Removal, Store, StoreFault, StoredState, Write,
-};
+use escapement_store::{Outcome, Reader, Removal, Store, StoreFault, StoredState, Write};
 use rusqlite::Connection;
 
 use crate::earlier::{EXECUTIONS, take_back};
+use crate::opened::open;
 use crate::scratch::Scratch;
 
 const N_ALL: u64 = 200;
 const N_REMOVED: u64 = 50;
-
-fn open(directory: &Path) -> Embedded {
-    Embedded::open(directory, EmbeddedOptions::default()).unwrap()
-}
 
 fn database(directory: &Scratch) -> std::path::PathBuf {
     directory.path().join("executions.db")

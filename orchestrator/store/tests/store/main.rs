@@ -9,6 +9,7 @@ mod examine;
 mod killed;
 mod memory;
 mod migrations;
+mod opened;
 mod operators;
 mod parts;
 mod removal;

@@ -4,12 +4,12 @@ use escapement_model::{BootId, Namespace};
 use escapement_store::conformance::Sample;
 use escapement_store::embedded::Examiner;
 use escapement_store::{
-    ActionMemory, Embedded, EmbeddedOptions, OperatorDeed, OperatorFilter, OperatorIntent, OperatorWrite,
-    Outcome, Removal, Store, Write,
+    ActionMemory, OperatorDeed, OperatorFilter, OperatorIntent, OperatorWrite, Outcome, Removal, Store, Write,
 };
 use rusqlite::Connection;
 
 use crate::earlier::{EXECUTIONS, schema, take_back};
+use crate::opened::open;
 use crate::scratch::Scratch;
 
 /// The versions that brought what this test looks at.
@@ -18,10 +18,6 @@ const WITH_OUTLINES: usize = 4;
 const WITH_ACTIONS: usize = 5;
 const WITH_NAMESPACES: usize = 6;
 const WITH_OPERATORS: usize = 7;
-
-fn open(directory: &Scratch) -> Embedded {
-    Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap()
-}
 
 fn act() -> Write {
     Write::Operator(OperatorWrite {

@@ -11,6 +11,7 @@ use escapement_store::{
 use rusqlite::Connection;
 use std::path::Path;
 
+use crate::opened::open;
 use crate::scratch::Scratch;
 
 fn write(at: i64, deed: OperatorDeed) -> Write {
@@ -31,10 +32,6 @@ fn intent(name: &str) -> OperatorDeed {
         rpc: "r".to_owned(),
         request: "{}".to_owned(),
     })
-}
-
-fn open(directory: &Path) -> Embedded {
-    Embedded::open(directory, EmbeddedOptions::default()).unwrap()
 }
 
 /// Seventy acts with their outcomes: more than an examination looks at in one step.

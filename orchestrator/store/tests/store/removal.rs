@@ -4,11 +4,8 @@ use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Removal, Removed, Store, StoreFault, Write};
 use rusqlite::Connection;
 
+use crate::opened::open;
 use crate::scratch::Scratch;
-
-fn open(directory: &Scratch) -> Embedded {
-    Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap()
-}
 
 fn gap(directory: &Scratch) -> (&'static str, u64, u64) {
     match Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap_err() {

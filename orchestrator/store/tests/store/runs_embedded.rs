@@ -9,29 +9,18 @@ use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
-    BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
+    ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunRemoved, RunStore,
-    RunWrite, Scope, open_reader,
+    Scope, open_reader,
 };
 use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
 use rusqlite::Connection;
 
+use crate::opened::{commit, open_runs};
 use crate::scratch::Scratch;
 
 const N_RUNS: u64 = 9;
 const ALL: usize = usize::MAX;
-
-fn open(directory: &Path) -> EmbeddedRuns {
-    EmbeddedRuns::open(directory, &EmbeddedOptions::default()).unwrap()
-}
-
-fn commit(store: &mut EmbeddedRuns, writes: impl IntoIterator<Item = RunWrite>) {
-    let mut batch = RunBatch::new();
-    for write in writes {
-        batch.add(write);
-    }
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
-}
 
 fn shared() -> Content {
     Content::new(Bytes::from(vec![5; 40_000]))
@@ -40,7 +29,7 @@ fn shared() -> Content {
 /// Nine runs of five entries with a snapshot each, all of which refer to one content; the last one has ended.
 fn furnished() -> Scratch {
     let directory = Scratch::new();
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     for sample in (1..=N_RUNS).map(RunSample::new) {
         let mut write = sample.create();
         write.contents = vec![shared()];
@@ -202,7 +191,7 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
     let directory = furnished();
     tamper(&directory, "UPDATE snapshot SET bytes = x'00' WHERE number = 4");
     tamper(&directory, "UPDATE run SET priority = 70 WHERE number = 5");
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     // The row of this one is whole: it can be ended without being read.
     commit(&mut store, [RunSample::new(4).end(6)]);
     // That of this one is not.
@@ -226,7 +215,7 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
     assert_eq!((left.number, left.removed_at), (5, 99));
     commit(&mut store, [RunSample::new(6).append(6, 1)]);
     drop(store);
-    drop(open(directory.path()));
+    drop(open_runs(directory.path()));
     assert_eq!(findings(directory.path()), []);
 }
 
@@ -238,7 +227,7 @@ fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
         "UPDATE journal SET entry = x'00' WHERE place = (4 << 32) + 2",
     );
     tamper(&directory, "UPDATE run SET priority = 70 WHERE number = 5");
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     for number in [4, 5] {
         let run_id = RunSample::new(number).run_id();
         assert_eq!(store.discard_run(run_id, 9, 99).unwrap(), RunRemoved::Done);
@@ -255,7 +244,7 @@ fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
     );
     commit(&mut store, [RunSample::new(6).append(6, 1)]);
     drop(store);
-    drop(open(directory.path()));
+    drop(open_runs(directory.path()));
     assert_eq!(findings(directory.path()), []);
 }
 
@@ -291,7 +280,7 @@ fn a_missing_run_refuses_to_open_until_the_loss_is_accepted() {
 fn a_lost_end_refuses_to_open() {
     let directory = furnished();
     let copy = std::fs::read(directory.path().join("runs.db")).unwrap();
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     commit(&mut store, [RunSample::new(1).append(6, 1)]);
     drop(store);
     std::fs::write(directory.path().join("runs.db"), copy).unwrap();
@@ -338,7 +327,7 @@ fn restore(file: &Path, directory: &Scratch, accept_damage: bool) -> Result<Rest
 fn a_backup_of_a_store_in_use_is_restored_whole() {
     let directory = furnished();
     add_executions(&directory);
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     let file = directory.path().join("backup");
     let (backed_up, n_found) = back_up(&directory, &file, false).unwrap();
     assert!(backed_up.is_kept && n_found == 0);
@@ -362,7 +351,7 @@ fn a_backup_of_a_store_in_use_is_restored_whole() {
         ["executions.db", "lock", "runs.db"].map(OsString::from).into()
     );
     add_executions(&target);
-    let mut restored = open(target.path());
+    let mut restored = open_runs(target.path());
     let reader = restored.reader().unwrap();
     for sample in (1..=N_RUNS).map(RunSample::new) {
         let run = reader.run(sample.run_id(), ALL).unwrap().unwrap();
@@ -387,7 +376,7 @@ fn a_restore_that_was_cut_short_between_its_two_parts_is_made_again() {
     assert!(place("runs.db").exists());
     let again = restore(&file, &target, false).unwrap();
     assert!(again.is_kept && !place("restoring").exists());
-    open(target.path());
+    open_runs(target.path());
     // Beside a store that is whole a restore stays refused.
     let refused = restore(&file, &target, false);
     assert!(matches!(refused, Err(StoreFault::Exists { .. })), "{refused:?}");
@@ -417,7 +406,7 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let restored = restore(&file, &target, true).unwrap();
     let runs = restored.examined.runs.unwrap();
     assert_eq!((restored.is_kept, runs.n_damaged), (true, 1));
-    open(target.path());
+    open_runs(target.path());
 }
 
 #[test]
@@ -446,7 +435,7 @@ fn a_backup_without_its_end_is_none() {
 /// A store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.
 fn defined() -> (Scratch, Content) {
     let directory = furnished();
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     let document = Content::of_revision(Bytes::from_static(b"document"), [9; 32]);
     for (kind, name) in [
         (DefinitionKind::SavedPlan, "plan"),
@@ -509,7 +498,7 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
             "{set}"
         );
     }
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     let delete = DefinitionWrite {
         kind: DefinitionKind::SavedPlan,
         name: "plan".to_owned(),

@@ -1,29 +1,18 @@
 //! The order in which runs ended, as the file has it: across the migration, and if it is damaged.
 
 use crate::earlier;
+use crate::opened::{commit, open_runs};
 use crate::scratch::Scratch;
 use escapement_store::runs::conformance::RunSample;
-use escapement_store::runs::{
-    BatchOutcome, EmbeddedRuns, RunBatch, RunExaminer, RunFinding, RunStore, RunWrite,
-};
+use escapement_store::runs::{EmbeddedRuns, RunExaminer, RunFinding, RunStore};
 use escapement_store::{EmbeddedOptions, StoreFault};
 use rusqlite::Connection;
 use std::path::Path;
 
-fn open(directory: &Path) -> EmbeddedRuns {
-    EmbeddedRuns::open(directory, &EmbeddedOptions::default()).unwrap()
-}
-
-fn commit(store: &mut EmbeddedRuns, write: RunWrite) {
-    let mut batch = RunBatch::new();
-    batch.add(write);
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
-}
-
 fn end_at_once(store: &mut EmbeddedRuns, seed: u64) {
     let mut write = RunSample::new(seed).create();
     write.progress.ended_at = Some(i64::try_from(seed).unwrap());
-    commit(store, write);
+    commit(store, [write]);
 }
 
 /// Places with the numbers of their runs.
@@ -53,15 +42,15 @@ fn what_ended_before_places_were_kept_has_none_and_what_ends_behind_begins_with_
     let directory = Scratch::new();
     let living = RunSample::new(3);
     {
-        let mut store = open(directory.path());
+        let mut store = open_runs(directory.path());
         end_at_once(&mut store, 1);
         end_at_once(&mut store, 2);
-        commit(&mut store, living.create());
+        commit(&mut store, [living.create()]);
     }
     earlier::take_back(earlier::RUNS, &directory.path().join("runs.db"), 2);
-    let mut store = open(directory.path());
+    let mut store = open_runs(directory.path());
     assert_eq!(places(&store), []);
-    commit(&mut store, living.end(2));
+    commit(&mut store, [living.end(2)]);
     end_at_once(&mut store, 4);
     assert_eq!(places(&store), [(1, 3), (2, 4)]);
     drop(store);
@@ -77,7 +66,7 @@ fn a_place_that_changed_by_itself_is_damage() {
     for ending in ["x'0000000000000007'", "NULL"] {
         let directory = Scratch::new();
         {
-            let mut store = open(directory.path());
+            let mut store = open_runs(directory.path());
             end_at_once(&mut store, 1);
             end_at_once(&mut store, 2);
             end_at_once(&mut store, 3);

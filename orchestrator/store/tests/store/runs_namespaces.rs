@@ -4,28 +4,16 @@ use std::path::Path;
 
 use bytes::Bytes;
 use escapement_model::Namespace;
-use escapement_store::EmbeddedOptions;
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
-    BatchOutcome, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
-    EmbeddedRuns, ExpectedVersion, RunBatch, RunFilter, RunFinding, RunStore, RunWrite,
+    DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
+    RunFilter, RunFinding, RunStore,
 };
 use rusqlite::Connection;
 
 use crate::earlier::{RUNS, schema, take_back};
+use crate::opened::{commit, open_runs};
 use crate::scratch::Scratch;
-
-fn open(directory: &Path) -> EmbeddedRuns {
-    EmbeddedRuns::open(directory, &EmbeddedOptions::default()).unwrap()
-}
-
-fn commit(store: &mut EmbeddedRuns, writes: impl IntoIterator<Item = RunWrite>) {
-    let mut batch = RunBatch::new();
-    for write in writes {
-        batch.add(write);
-    }
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
-}
 
 fn plan() -> DefinitionWrite {
     DefinitionWrite {
@@ -61,13 +49,13 @@ fn findings(directory: &Path) -> Vec<RunFinding> {
 #[test]
 fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
     let newest = Scratch::new();
-    drop(open(newest.path()));
+    drop(open_runs(newest.path()));
     let newest = schema(&Connection::open(newest.path().join("runs.db")).unwrap());
     for version in 1..=RUNS.len() {
         let directory = Scratch::new();
         let samples = [2, 4, 5, 7].map(RunSample::new);
         {
-            let mut store = open(directory.path());
+            let mut store = open_runs(directory.path());
             for sample in &samples {
                 assert_eq!(sample.created.namespace, Namespace::default());
                 let mut write = sample.create();
@@ -81,7 +69,7 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
         }
         take_back(RUNS, &directory.path().join("runs.db"), version);
 
-        let mut store = open(directory.path());
+        let mut store = open_runs(directory.path());
         let now = schema(&Connection::open(directory.path().join("runs.db")).unwrap());
         assert_eq!(now, newest, "version {version}");
         let mut billing = RunSample::new(1).create();
@@ -121,7 +109,7 @@ fn a_namespace_that_changed_by_itself_is_damage() {
             let directory = Scratch::new();
             let mut write = RunSample::new(1).create();
             write.opened = vec![RunSample::new(1).input_request(1)];
-            commit(&mut open(directory.path()), [write]);
+            commit(&mut open_runs(directory.path()), [write]);
             tamper(
                 &directory,
                 &format!("UPDATE {table} SET namespace = {namespace} WHERE number = 1"),
@@ -132,7 +120,7 @@ fn a_namespace_that_changed_by_itself_is_damage() {
         }
     }
     let directory = Scratch::new();
-    let defined = open(directory.path()).define(&plan()).unwrap();
+    let defined = open_runs(directory.path()).define(&plan()).unwrap();
     assert_eq!(defined, DefinitionOutcome::Done { version: 1 });
     tamper(
         &directory,

@@ -10,15 +10,8 @@ use escapement_store::embedded::{Examiner, GivenUp};
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, StoreFault};
 use rusqlite::Connection;
 
+use crate::opened::{open, refused};
 use crate::scratch::Scratch;
-
-fn open(directory: &Path) -> Embedded {
-    Embedded::open(directory, EmbeddedOptions::default()).unwrap()
-}
-
-fn refused(directory: &Path) -> StoreFault {
-    Embedded::open(directory, EmbeddedOptions::default()).unwrap_err()
-}
 
 fn repaired(directory: &Path) -> Result<Vec<String>, StoreFault> {
     let options = EmbeddedOptions {
