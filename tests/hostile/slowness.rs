@@ -1,5 +1,6 @@
 //! How slow the machine is at a time, by work that is always the same. Knows nothing of what is measured beside it.
 
+use escapement_tests::usage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ pub(crate) fn slowness() -> f64 {
 
 /// The processor time of some work with memory, as requests are.
 fn work() -> Duration {
-    let before = cpu_time();
+    let before = usage::cpu_of_this_thread().unwrap();
     let mut state = 1_u64;
     let mut kept = BTreeMap::new();
     for _ in 0..N_ENTRIES {
@@ -18,13 +19,7 @@ fn work() -> Duration {
         kept.insert(state, vec![0_u8; 64]);
     }
     drop(kept);
-    cpu_time() - before
-}
-
-/// The processor time of this thread so far.
-fn cpu_time() -> Duration {
-    let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(said.split(' ').next().unwrap().parse().unwrap())
+    usage::cpu_of_this_thread().unwrap() - before
 }
 
 const N_ENTRIES: usize = 20_000;

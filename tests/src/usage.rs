@@ -52,18 +52,30 @@ pub fn cpu_of_threads(process: u32) -> Result<BTreeMap<u32, Thread>, Fault> {
         let (Ok(name), Ok(schedstat)) = (read("comm"), read("schedstat")) else {
             continue;
         };
-        let nanoseconds = schedstat
-            .split_whitespace()
-            .next()
-            .ok_or("schedstat begins with a number")?;
         let thread = Thread {
             name: name.trim_end().to_owned(),
-            cpu: Duration::from_nanos(nanoseconds.parse()?),
+            cpu: cpu_in(&schedstat)?,
         };
         let id = task.file_name().to_string_lossy().parse()?;
         threads.insert(id, thread);
     }
     Ok(threads)
+}
+
+/// The same of the thread that asks.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn cpu_of_this_thread() -> Result<Duration, Fault> {
+    cpu_in(&std::fs::read_to_string("/proc/thread-self/schedstat")?)
+}
+
+fn cpu_in(schedstat: &str) -> Result<Duration, Fault> {
+    let nanoseconds = schedstat
+        .split_whitespace()
+        .next()
+        .ok_or("schedstat begins with a number")?;
+    Ok(Duration::from_nanos(nanoseconds.parse()?))
 }
 
 /// Processor time of all threads that run, since each began.
