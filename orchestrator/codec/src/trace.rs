@@ -4,7 +4,7 @@
 //! there is one, nobody keeps it in memory, and a restart comes to the same ids.
 
 use escapement_contract::Request;
-use escapement_model::{ExecutionId, StepId, hex};
+use escapement_model::{ExecutionId, StepId, Traceparent, hex};
 use escapement_wire::v1;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -68,21 +68,14 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
-    /// Reads a `traceparent` of version 00, or what a later version has in common with it; `None` if it names no span.
+    /// Reads a [`Traceparent`]; `None` if it names no span.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
-        let mut fields = traceparent.split('-');
-        let version = lower_hex::<1>(fields.next()?)?;
-        let trace_id = lower_hex::<16>(fields.next()?)?;
-        let span_id = lower_hex::<8>(fields.next()?)?;
-        let [flags] = lower_hex::<1>(fields.next()?)?;
-        let is_longer = fields.next().is_some();
-        let is_of_a_version = version != [0xff] && (version != [0] || !is_longer);
-        let names_a_span = trace_id != [0; 16] && span_id != [0; 8];
-        (is_of_a_version && names_a_span).then(|| Self {
-            trace_id,
-            span_id,
+        let named = Traceparent::parse(traceparent)?;
+        Some(Self {
+            trace_id: named.trace_id,
+            span_id: named.span_id,
             tracestate: tracestate.unwrap_or_default().to_owned(),
-            is_sampled: flags & SAMPLED != 0,
+            is_sampled: named.is_sampled,
         })
     }
 
@@ -137,9 +130,12 @@ impl Trace {
 
     /// The `traceparent` that names a span of this trace.
     pub fn traceparent(&self, span_id: SpanId) -> String {
-        // Each attempt has one, and joining takes about half of what a format takes.
-        let flags = if self.is_sampled { "01" } else { "00" };
-        ["00", &hex::text(&self.trace_id), &hex::text(&span_id), flags].join("-")
+        let named = Traceparent {
+            trace_id: self.trace_id,
+            span_id,
+            is_sampled: self.is_sampled,
+        };
+        named.header()
     }
 
     /// Replaces what the headers of an attempt say of a trace by the span of the attempt.
@@ -227,17 +223,10 @@ pub fn span_of(id: &[u8; 16], part: &[u8; 16], number: u32) -> SpanId {
     first.try_into().expect("8 of 32 bytes")
 }
 
-fn lower_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-    hex::bytes(text).filter(|_| is_lower)?.try_into().ok()
-}
-
 /// Header of the trace and the span.
 const TRACEPARENT: &str = "traceparent";
 /// Header of what vendors add.
 const TRACESTATE: &str = "tracestate";
-/// Flag of a span that is recorded.
-const SAMPLED: u8 = 1;
 /// What the random part of a trace id can be: 2^56.
 const TRACES: u64 = 1 << 56;
 /// No step has this id.

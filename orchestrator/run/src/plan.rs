@@ -25,7 +25,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::Opaque;
+use escapement_model::{Opaque, hex};
 
 pub use expressions::expressions;
 pub use fallback::fallback;
@@ -100,26 +100,13 @@ impl SubPlan {
 
 /// Reads the digest of a revision, `sha256:` and 64 hexadecimal digits.
 pub fn revision_of(text: &str) -> Option<[u8; 32]> {
-    let digits = text.strip_prefix("sha256:")?.as_bytes();
-    let mut digest = [0; 32];
-    if digits.len() != 2 * digest.len() {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |ascii: u8| char::from(ascii).to_digit(16);
-        *byte = u8::try_from(16 * digit(pair[0])? + digit(pair[1])?).expect("two digits make a byte");
-    }
-    Some(digest)
+    hex::array(text.strip_prefix("sha256:")?)
 }
 
 /// The digest of a revision as it is written: `sha256:` and 64 hexadecimal digits.
 pub fn revision_text(digest: &[u8; 32]) -> String {
     let mut text = String::from("sha256:");
-    for byte in digest {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).expect("it is below 16"));
-        }
-    }
+    hex::push(&mut text, digest);
     text
 }
 

@@ -19,6 +19,7 @@ pub mod namespace;
 pub mod opaque;
 pub mod planted;
 pub mod spelling;
+pub mod traceparent;
 
 pub use codes::Severity;
 pub use ids::{
@@ -27,3 +28,4 @@ pub use ids::{
 };
 pub use namespace::Namespace;
 pub use opaque::{Opaque, OpaqueValue};
+pub use traceparent::Traceparent;

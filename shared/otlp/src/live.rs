@@ -9,6 +9,7 @@ use crate::export::Export;
 use crate::limits::{TREE_BYTES_MAX, TREE_SPANS_MAX};
 use crate::span::{Value, add_attribute};
 use crate::waiting::Encoded;
+use escapement_model::Traceparent;
 use opentelemetry::Context;
 use opentelemetry::trace::{
     Span as _, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TracerProvider,
@@ -63,50 +64,27 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && *metadata.level() <= Level::INFO && !crate::is_foreign(metadata.target())
 }
 
-/// Makes a `tracing` span, which nothing has entered, a part of the trace that a `traceparent` and perhaps a `tracestate` name.
-/// Returns the `traceparent` that names the span itself; `None` if it is not exported.
-pub fn continue_trace(span: &tracing::Span, traceparent: &str, tracestate: Option<&str>) -> Option<String> {
-    let parent = read(traceparent, tracestate).filter(SpanContext::is_sampled)?;
-    let parent = Context::new().with_remote_span_context(parent);
-    span.set_parent(parent).ok()?;
-    let context = span.context();
-    let span = context.span();
-    let own = span.span_context();
-    own.is_sampled().then(|| naming(own))
-}
-
-/// The `traceparent` of a span that is sampled, written in place: to format takes as long as to begin the span.
-fn naming(sampled: &SpanContext) -> String {
-    let mut named = String::with_capacity(TRACEPARENT_BYTES);
-    named.push_str("00-");
-    push_hex(&mut named, &sampled.trace_id().to_bytes());
-    named.push('-');
-    push_hex(&mut named, &sampled.span_id().to_bytes());
-    named.push_str("-01");
-    named
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    let digit = |digit: u8| char::from(b"0123456789abcdef"[usize::from(digit)]);
-    for byte in bytes {
-        text.extend([digit(byte >> 4), digit(byte & 15)]);
-    }
-}
-
-/// The span that a `traceparent` of any version names. The library's reader takes its headers from a map, which takes longer than
-/// all else that is done for a handler.
-fn read(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
-    let mut fields = traceparent.split('-');
-    let (version, trace_id, span_id) = (fields.next()?, fields.next()?, fields.next()?);
-    let flags = u8::from_str_radix(fields.next()?, 16).ok()?;
-    let context = SpanContext::new(
-        TraceId::from_hex(trace_id).ok()?,
-        SpanId::from_hex(span_id).ok()?,
-        TraceFlags::new(flags),
+/// Makes a `tracing` span, which nothing has entered, a child of a span of another process, whose `tracestate` goes on.
+/// Returns the header that names the span itself; `None` if it is not exported.
+pub fn continue_trace(span: &tracing::Span, parent: Traceparent, tracestate: Option<&str>) -> Option<String> {
+    let parent = SpanContext::new(
+        TraceId::from_bytes(parent.trace_id),
+        SpanId::from_bytes(parent.span_id),
+        TraceFlags::default().with_sampled(parent.is_sampled),
         true,
         tracestate.and_then(|said| said.parse().ok()).unwrap_or_default(),
     );
-    (version != "ff" && context.is_valid()).then_some(context)
+    span.set_parent(Context::new().with_remote_span_context(parent))
+        .ok()?;
+    let context = span.context();
+    let span = context.span();
+    let own = span.span_context();
+    let named = Traceparent {
+        trace_id: own.trace_id().to_bytes(),
+        span_id: own.span_id().to_bytes(),
+        is_sampled: own.is_sampled(),
+    };
+    named.is_sampled.then(|| named.header())
 }
 
 /// The spans that are open, each with all that is handed in together with it.
@@ -212,9 +190,6 @@ impl Drop for Tree {
 fn held(span: &Encoded) -> usize {
     size_of::<Encoded>() + span.capacity()
 }
-
-/// A `traceparent` of version 00.
-const TRACEPARENT_BYTES: usize = 55;
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,9 @@ use tracing::Span;
 #[cfg(feature = "traces")]
 pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
     let headers = &assignment.headers;
-    let is_sampled = |traceparent: &&String| {
-        let flags = traceparent.split('-').nth(3);
-        let flags = flags.and_then(|flags| u8::from_str_radix(flags, 16).ok());
-        flags.is_some_and(|flags| flags & 1 == 1)
-    };
-    let Some(traceparent) = headers.get("traceparent").filter(is_sampled) else {
+    let traceparent = headers.get("traceparent");
+    let traceparent = traceparent.and_then(|header| escapement_model::Traceparent::parse(header));
+    let Some(parent) = traceparent.filter(|parent| parent.is_sampled) else {
         return (Span::none(), None);
     };
     let span = tracing::info_span!(
@@ -33,7 +30,7 @@ pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
         return (span, None);
     }
     let tracestate = headers.get("tracestate").map(String::as_str);
-    let own = escapement_otlp::live::continue_trace(&span, traceparent, tracestate);
+    let own = escapement_otlp::live::continue_trace(&span, parent, tracestate);
     (span, own)
 }
 

@@ -8,7 +8,7 @@ use crate::principal::{Principal, PrincipalKind};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
-use escapement_model::Namespace;
+use escapement_model::{Namespace, hex};
 
 /// Reads every `[[token]]`.
 pub(super) fn read<'t>(
@@ -60,22 +60,9 @@ fn expires<'t>(reading: &mut Reading<'t>, section: &mut Section<'t>) -> Option<i
 }
 
 fn digest(reading: &mut Reading<'_>, text: &Placed<&str>) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    let nibble = |digit: u8| char::from(digit).to_digit(16);
-    let pairs = text.value.as_bytes().chunks(2);
-    let is_whole = text.value.len() == 64
-        && digest
-            .iter_mut()
-            .zip(pairs)
-            .all(|(byte, pair)| match (nibble(pair[0]), nibble(pair[1])) {
-                (Some(high), Some(low)) => {
-                    *byte = u8::try_from(high << 4 | low).expect("two digits of four bits each");
-                    true
-                }
-                _ => false,
-            });
-    if !is_whole {
+    let digest = hex::array(text.value);
+    if digest.is_none() {
         reading.wrong_value(text, "must be the SHA-256 of the token: 64 hexadecimal digits");
     }
-    is_whole.then_some(digest)
+    digest
 }

@@ -139,10 +139,9 @@ fn read(path: &Path) -> Result<BTreeMap<String, Cursor>, String> {
         ));
     }
     let cursor = |(name, written): (String, WrittenCursor)| {
-        let id = |text: String| <[u8; 16]>::try_from(hex::bytes(&text)?).ok();
         let id = written
             .id
-            .map(|text| id(text).ok_or("it has an id that is none"))
+            .map(|text| hex::array(&text).ok_or("it has an id that is none"))
             .transpose()?;
         let cursor = Cursor {
             place: written.place,
