@@ -176,12 +176,14 @@ impl World {
 
     /// Starts a process on the same store at the same address, and waits until the worker is back if there is one.
     pub(crate) async fn starts(&mut self) {
+        // A worker that met a dead orchestrator waits before it tries again; a new one comes at once. The old one goes first, or it
+        // could come back for a moment, and take with it what it is given then.
+        let had_worker = self.worker.take().is_some();
         if let Some((contract, settings)) = &mut self.apart {
             *contract = settings.start().await.unwrap();
         }
         self.runs_start().await;
-        if self.worker.is_some() {
-            // A worker that met a dead orchestrator waits before it tries again; a new one comes at once.
+        if had_worker {
             self.worker_comes().await;
         }
     }

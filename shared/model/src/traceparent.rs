@@ -10,7 +10,7 @@ pub struct Traceparent {
     pub trace_id: [u8; 16],
     /// The span; not all zero.
     pub span_id: [u8; 8],
-    /// True if whoever made the span may have recorded it.
+    /// True if the process that made the span may have recorded it.
     pub is_sampled: bool,
 }
 
