@@ -3,6 +3,7 @@
 
 use crate::execution::count;
 use escapement_contract::{CERTIFICATE_REVISION, Certificate, DurationBound, Plan};
+use escapement_model::hex;
 use escapement_wire::v1;
 
 /// The certificate of a plan, as callers are told it.
@@ -136,9 +137,7 @@ pub fn from_store(plan: &v1::Plan, stored: &v1::StoredCertificate) -> Option<v1:
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let digits = digits.map(|digit| char::from_digit(u32::from(digit), 16).expect("half a byte is a digit"));
-    "sha256:".chars().chain(digits).collect()
+    format!("sha256:{}", hex::text(bytes))
 }
 
 fn bound(bound: DurationBound) -> v1::plan_certificate::DurationBound {

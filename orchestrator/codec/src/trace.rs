@@ -166,7 +166,7 @@ pub fn logged_ids(
 /// no spans of its own.
 pub fn write_callers_headers(request: &Request, headers: &mut BTreeMap<String, String>) {
     let said = said_by_call(request);
-    if let Some(call) = said.filter(|call| SpanContext::parse(&call.traceparent, None).is_some()) {
+    if let Some(call) = said.filter(|call| Traceparent::parse(&call.traceparent).is_some()) {
         headers.insert(TRACEPARENT.to_owned(), call.traceparent);
         write_tracestate(&call.tracestate, headers);
     }

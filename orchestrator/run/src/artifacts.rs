@@ -144,8 +144,7 @@ fn digest(object: &[u8]) -> Result<Option<[u8; 32]>, String> {
     let Some(text) = text(object, "sha256")? else {
         return Ok(None);
     };
-    let bytes = hex::bytes(text).and_then(|bytes| bytes.try_into().ok());
-    bytes
+    hex::array(text)
         .map(Some)
         .ok_or_else(|| "sha256 must be 64 hexadecimal digits".to_string())
 }

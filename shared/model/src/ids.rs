@@ -164,8 +164,7 @@ macro_rules! random_id {
 
             /// Reads 32 hexadecimal digits of either case; `None` for anything else.
             pub fn from_hex(text: &str) -> Option<Self> {
-                // Before anything is kept of a text that may be long.
-                (text.len() == 32).then(|| Self::from_slice(&crate::hex::bytes(text)?))?
+                crate::hex::array(text).map(Self)
             }
 
             /// 32 hexadecimal digits, lower case.

@@ -3,6 +3,7 @@
 use crate::attributes::{attribute, nanoseconds_of, number, text};
 use crate::export::Export;
 use crate::limits::LOG_TEXT_BYTES_MAX;
+use escapement_model::hex;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
@@ -73,8 +74,8 @@ impl Visit for Record {
                 let value = Some(Value::StringValue(value.to_owned()));
                 self.0.body = Some(AnyValue { value });
             }
-            "trace_id" if let Some(id) = bytes::<16>(value) => self.0.trace_id = id,
-            "span_id" if let Some(id) = bytes::<8>(value) => self.0.span_id = id,
+            "trace_id" if let Some(id) = hex::array::<16>(value) => self.0.trace_id = id.to_vec(),
+            "span_id" if let Some(id) = hex::array::<8>(value) => self.0.span_id = id.to_vec(),
             name => self.attribute(text(name, value)),
         }
     }
@@ -101,13 +102,6 @@ impl Visit for Record {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
-}
-
-/// The bytes of an id that is written in hexadecimal; `None` if it is no such id.
-fn bytes<const N: usize>(text: &str) -> Option<Vec<u8>> {
-    let digits = (text.len() == 2 * N).then_some(text)?;
-    let id = u128::from_str_radix(digits, 16).ok()?;
-    Some(id.to_be_bytes()[16 - N..].to_vec())
 }
 
 #[cfg(test)]

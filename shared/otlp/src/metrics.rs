@@ -1,6 +1,7 @@
 //! Figures in OpenMetrics as OTLP has them: the same names, labels and values. Asks nobody for a figure.
 
 use crate::attributes::{nanoseconds, text};
+use escapement_model::hex;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exemplar::Value as ExemplarValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -74,12 +75,12 @@ fn labels_of(mut inside: &str) -> Option<(Labels<'_>, &str)> {
 fn exemplar(inside: &str) -> Option<Exemplar> {
     let (labels, numbers) = labels_of(inside)?;
     let (_, trace_id) = labels.iter().find(|(label, _)| *label == "trace_id")?;
-    let trace_id = u128::from_str_radix(trace_id, 16).ok()?;
+    let trace_id = hex::array::<16>(trace_id)?;
     let mut numbers = numbers.split_ascii_whitespace();
     let value = numbers.next()?.parse().ok()?;
     let at: f64 = numbers.next()?.parse().ok()?;
     Some(Exemplar {
-        trace_id: trace_id.to_be_bytes().to_vec(),
+        trace_id: trace_id.to_vec(),
         value: Some(ExemplarValue::AsDouble(value)),
         time_unix_nano: nanoseconds((at * 1_000.0) as i64),
         ..Exemplar::default()

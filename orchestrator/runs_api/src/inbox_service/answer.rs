@@ -134,19 +134,11 @@ pub(super) fn key_in(namespace: &Namespace, key: String) -> String {
 }
 
 fn subject_digest(text: &str, fields: &mut Fields) -> Bytes {
-    let digits = text.as_bytes();
-    let is_digest = digits.len() == 64
-        && digits
-            .iter()
-            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-    if !text.is_empty() && !is_digest {
+    let digest = hex::array::<32>(text).filter(|_| !text.bytes().any(|digit| digit.is_ascii_uppercase()));
+    if !text.is_empty() && digest.is_none() {
         fields.wrong("subject_digest", "must be 64 hexadecimal digits in lower case");
     }
-    if !is_digest {
-        return Bytes::new();
-    }
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits make a byte");
-    (0..64).step_by(2).map(byte).collect()
+    digest.into_iter().flatten().collect()
 }
 
 fn responder(responder: Option<&v1::Responder>, verified: bool, fields: &mut Fields) -> Responder {
