@@ -8,13 +8,16 @@ use escapement_tests::checkout;
 use crate::assert_none;
 use crate::source::{TextFile, rust_files, text_files};
 
-const TOP: [&str; 9] = [
+const TOP: [&str; 12] = [
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
+    "LICENSE",
     "README.md",
     "deploy",
     "orchestrator",
     "proto",
+    "rust-toolchain.toml",
     "shared",
     "tests",
     "worker",
