@@ -129,7 +129,25 @@ async fn s89_history_details_counts_and_the_next_step() {
     let explained = world
         .call("RunService/ExplainRun", json!({ "run_id": running }))
         .await;
-    assert!(!text(&explained["run"]["text"]).is_empty());
+    let said = text(&explained["run"]["text"]);
+    assert!(
+        said.starts_with("The run executes: step slow has 1 attempt in flight."),
+        "{said}"
+    );
+    assert!(said.contains("Z (in "), "{said}");
+    let slow = explained["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|step| step["step_key"] == "slow");
+    let slow = slow.unwrap();
+    let attempt = &slow["attempts"][0];
+    assert_eq!(attempt["step"]["state"], "started", "{explained:#}");
+    assert!(!text(&attempt["step"]["worker_id"]).is_empty());
+    assert!(
+        text(&slow["text"]).ends_with(&text(&attempt["step"]["text"])),
+        "{slow:#}"
+    );
     let next = explained["steps"]
         .as_array()
         .unwrap()
@@ -150,6 +168,29 @@ async fn s89_history_details_counts_and_the_next_step() {
     assert_eq!(asked["waits_for_input_request_ids"].as_array().unwrap().len(), 1);
     world
         .call("RunService/CancelRun", json!({ "run_id": running }))
+        .await;
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s73_the_explanation_of_a_step_names_the_action_without_a_worker() {
+    let world = World::start().await;
+    let run_id = world.run(json!([call("a", "unoffered.action", json!({}))])).await;
+    let held_back = async || {
+        let explained = world
+            .call("RunService/ExplainRun", json!({ "run_id": run_id }))
+            .await;
+        let step = explained["steps"][0].clone();
+        let action = &step["attempts"][0]["execution"]["held_back_for_action"];
+        (action == "unoffered.action").then_some(step)
+    };
+    let step = wait_for("the execution is held back", LIMIT, held_back)
+        .await
+        .unwrap();
+    assert!(text(&step["text"]).contains("no live worker offers"), "{step:#}");
+    assert_eq!(step["state"], "running");
+    world
+        .call("RunService/CancelRun", json!({ "run_id": run_id }))
         .await;
     world.close().await;
 }

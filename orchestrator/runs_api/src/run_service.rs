@@ -5,6 +5,7 @@ mod create;
 mod discarding;
 mod events;
 mod evidence;
+mod explain;
 mod export;
 mod feed;
 mod figures;

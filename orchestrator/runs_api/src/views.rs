@@ -19,7 +19,7 @@ pub(crate) use event::{event, event_id};
 pub(crate) use input_request::{request_state, request_view};
 pub(crate) use plan::{Document, step_objects};
 pub(crate) use revision_result::{EndOfRevision, revision_result};
-pub(crate) use run::{Detail, listed, percent, run_view};
+pub(crate) use run::{Detail, execution_of, listed, percent, run_view};
 pub(crate) use session::skill_view;
 pub(crate) use step::{result_view, step_state, step_view};
 pub(crate) use words::{STATES, signed, state_of, state_of_byte, status_word, uuid_text};

@@ -21,6 +21,8 @@ pub struct Explanation {
     pub next_step: Option<u32>,
     /// Unix milliseconds at which the run does something at the latest; `None` once it has ended.
     pub due_at: Option<i64>,
+    /// Event that happens at `due_at` unless something comes first, as the end of a sentence.
+    pub due: Option<&'static str>,
     /// The step whose failure ended the run or will end it, from 0.
     pub cause_step: Option<u32>,
 }
@@ -28,7 +30,7 @@ pub struct Explanation {
 /// Explains a run as it is.
 pub fn explain(run: &Run) -> Explanation {
     let state = run.state();
-    let (rules, mut text) = match run.shown() {
+    let (rules, text) = match run.shown() {
         ShownState::Queued => queued(state),
         ShownState::Planning => planning(state),
         ShownState::Running => running(run),
@@ -49,10 +51,6 @@ pub fn explain(run: &Run) -> Explanation {
             ended(run)
         }
     };
-    if let Some(what) = due(run) {
-        text.push(' ');
-        text.push_str(&what);
-    }
     let of_end = state.end.as_ref().and_then(|end| end.error.as_ref());
     let cause = state.cause.as_ref().or(of_end);
     Explanation {
@@ -61,6 +59,7 @@ pub fn explain(run: &Run) -> Explanation {
         text,
         next_step: next_step(run),
         due_at: run.due_at(),
+        due: due(run),
         cause_step: cause.and_then(|cause| cause.step),
     }
 }
@@ -167,10 +166,10 @@ fn in_flight(run: &Run) -> String {
         let n = |stage| state.units.iter().filter(|unit| unit.stage() == stage).count();
         let (key, live, later) = (key(run, step), n(UnitStage::Live), n(UnitStage::BackingOff));
         if live > 0 {
-            parts.push(format!("{live} of {key} in flight"));
+            parts.push(format!("step {key} has {}", attempts(live, "in flight")));
         }
         if later > 0 {
-            parts.push(format!("{later} of {key} tried again later"));
+            parts.push(format!("step {key} has {}", attempts(later, "to be retried")));
         }
     }
     if run
@@ -192,6 +191,14 @@ fn in_flight(run: &Run) -> String {
     match parts.is_empty() {
         true => "nothing is in flight".to_string(),
         false => parts.join(", "),
+    }
+}
+
+/// Returns "1 attempt in flight" or "3 attempts in flight".
+pub(crate) fn attempts(n: usize, what: &str) -> String {
+    match n {
+        1 => format!("1 attempt {what}"),
+        n => format!("{n} attempts {what}"),
     }
 }
 
@@ -254,7 +261,7 @@ fn approvers(state: &RunState, request: &InputRequest) -> String {
 }
 
 /// What happens at the time that is due, if nothing comes before.
-fn due(run: &Run) -> Option<String> {
+fn due(run: &Run) -> Option<&'static str> {
     let (state, at) = (run.state(), run.due_at()?);
     let request = state.open_requests().find(|request| request.expires_at == at);
     let units = state.steps.iter().flat_map(|step| &step.units);
@@ -291,9 +298,9 @@ fn due(run: &Run) -> Option<String> {
     } else if limits.revision_ms > 0 && active(state.revision_ms.saturating_add(limits.revision_ms)) {
         "the time of its plan is over and it ends as timeout"
     } else {
-        "it ends as timeout, if until then no step makes progress"
+        "it ends as timeout, unless a step makes progress before"
     };
-    Some(format!("At the latest at {at}, {what}."))
+    Some(what)
 }
 
 /// The first pending step that waits for no other one, else the first pending step.

@@ -1,6 +1,6 @@
 //! Why a step is in its state, and what it waits for. Decides nothing.
 
-use crate::explain::{asks, is_open, key};
+use crate::explain::{asks, attempts, is_open, key};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -197,8 +197,8 @@ fn running(run: &Run, step: u32) -> StepExplanation {
             Some(attempt) => said(
                 &["RUN-4.4"],
                 format!(
-                    "{} of its attempts are in flight: {}.",
-                    live.len(),
+                    "It has {} of {}.",
+                    attempts(live.len(), "in flight"),
                     attempt.action
                 ),
             ),

@@ -12,6 +12,7 @@ use escapement_runs::NotHandled;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
+use escapement_wire::v1::ExplainExecutionResponse;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -26,7 +27,7 @@ use crate::limits::{
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
-use crate::records::{Asked, ExecutionRecord};
+use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
 use crate::rights::Rights;
 use crate::seen::SeenActions;
 use crate::tally::{Happened, Tally};
@@ -48,7 +49,7 @@ struct Shared {
     noted: Arc<Notify>,
     rights: OnceLock<Rights>,
     tally: Tally,
-    records: OnceLock<tokio::sync::mpsc::Sender<Asked>>,
+    records: OnceLock<tokio::sync::mpsc::Sender<ExecutionQuestion>>,
     is_closed: AtomicBool,
 }
 
@@ -217,13 +218,32 @@ impl RunsHandle {
 
     /// What the contract has on record of these executions, in their order. Empty if it does not answer in time.
     pub async fn records_of(&self, executions: Vec<ExecutionId>) -> Vec<ExecutionRecord> {
+        self.ask(executions, ExecutionQuestion::Records).await
+    }
+
+    /// Returns why each of these executions has not ended, in their order; `None` for one that has ended or is not known.
+    /// Empty if the contract does not answer in time.
+    pub async fn explanations_of(
+        &self,
+        executions: Vec<ExecutionId>,
+    ) -> Vec<Option<ExplainExecutionResponse>> {
+        self.ask(executions, ExecutionQuestion::Explanations).await
+    }
+
+    async fn ask<A>(
+        &self,
+        executions: Vec<ExecutionId>,
+        question: impl FnOnce(Question<A>) -> ExecutionQuestion,
+    ) -> Vec<A> {
         let Some(records) = self.0.records.get().filter(|_| !executions.is_empty()) else {
             return Vec::new();
         };
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            let question = Asked { executions, answer };
-            records.send(question).await.ok()?;
+            records
+                .send(question(Question { executions, answer }))
+                .await
+                .ok()?;
             answered.await.ok()
         };
         timeout(RECORD_PATIENCE, asked)
@@ -234,7 +254,7 @@ impl RunsHandle {
     }
 
     /// Who answers questions about records of executions; the first one counts.
-    pub(crate) fn ask_for_records_by(&self, records: tokio::sync::mpsc::Sender<Asked>) {
+    pub(crate) fn ask_for_records_by(&self, records: tokio::sync::mpsc::Sender<ExecutionQuestion>) {
         let _first = self.0.records.set(records);
     }
 

@@ -313,6 +313,21 @@ where
         recorded::record(found.into_inner().execution.unwrap_or_default(), &entries)
     }
 
+    /// Returns why an execution has not ended; `None` if it has, is not known, or the contract does not answer in time.
+    pub(crate) async fn explanation_of(
+        &mut self,
+        execution_id: ExecutionId,
+    ) -> Option<v1::ExplainExecutionResponse> {
+        let request = v1::ExplainExecutionRequest {
+            execution_id: execution_id.to_string(),
+            ..v1::ExplainExecutionRequest::default()
+        };
+        let explained = timeout(RECORD_PATIENCE, self.plans.explain_execution(request)).await;
+        let explained = explained.ok()?.ok()?.into_inner();
+        let execution = explained.execution.as_ref()?;
+        (execution.state() != v1::execution::State::Settled).then_some(explained)
+    }
+
     /// Another request has the id: a restored store has forgotten what it sent. If that was about the same subject its
     /// result counts, else it is not known what happened.
     async fn end_of_other(

@@ -1,6 +1,7 @@
-//! What the contract has on record of executions of runs, asked for when somebody looks at evidence. Writes nothing down.
+//! Questions to the contract about executions of runs: what is on record of them, and why they have not ended.
 
 use escapement_model::ExecutionId;
+use escapement_wire::v1::ExplainExecutionResponse;
 use tokio::sync::oneshot;
 
 /// What the contract has on record of an execution. Everything is empty once the contract has removed it.
@@ -14,9 +15,18 @@ pub struct ExecutionRecord {
     pub outcome: String,
 }
 
-/// A question about executions.
+/// A question about executions, which is answered in their order.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) enum ExecutionQuestion {
+    /// Their records.
+    Records(Question<ExecutionRecord>),
+    /// Explanations of those that have not ended; `None` for any other.
+    Explanations(Question<Option<ExplainExecutionResponse>>),
+}
+
+/// Executions, and where the answer goes.
+#[derive(Debug)]
+pub(crate) struct Question<T> {
     pub(crate) executions: Vec<ExecutionId>,
-    pub(crate) answer: oneshot::Sender<Vec<ExecutionRecord>>,
+    pub(crate) answer: oneshot::Sender<Vec<T>>,
 }

@@ -1,41 +1,21 @@
-//! `ExplainRun`, `ReplayRun` and `DiffRevisions`: why runs stand as they do, whether a journal replays, how plans differ.
+//! `ReplayRun` and `DiffRevisions`: whether a journal replays, and how plans differ.
 
 use super::Runs;
 use super::discarding::purged;
-use super::steps::unknown_step;
 use crate::caller::Caller;
 use crate::errors::Rejection;
-use crate::fields::{self, Fields};
+use crate::fields;
 use crate::journal::absent;
-use crate::views::{state_of, step_state, uuid_text};
 use bytes::Bytes;
 use escapement_model::RunId;
-use escapement_model::limits::STEPS_MAX;
-use escapement_run::Run;
 use escapement_runs_host::{StoredRunFault, look_at_stored};
-use escapement_runs_insight::{diff, explain, explain_step, replay};
+use escapement_runs_insight::{diff, replay};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader};
 use escapement_wire::runs::v1;
-use std::collections::BTreeSet;
 
 impl Runs {
-    pub(super) async fn explain_run(
-        &self,
-        request: v1::ExplainRunRequest,
-    ) -> Result<v1::ExplainRunResponse, Rejection> {
-        let mut fields = Fields::default();
-        let run_id = fields.id::<RunId>("run_id", &request.run_id);
-        if request.step_keys.len() > STEPS_MAX {
-            fields.wrong("step_keys", format!("must have at most {STEPS_MAX} entries"));
-        }
-        fields.conclude()?;
-        let run_id = run_id.expect("an id that is missing is a problem");
-        let wanted: BTreeSet<String> = request.step_keys.into_iter().collect();
-        self.look(run_id, move |run, _| explained(run, &wanted)).await?
-    }
-
     pub(super) async fn diff_revisions(
         &self,
         request: v1::DiffRevisionsRequest,
@@ -68,47 +48,6 @@ impl Runs {
         let replayed = self.runs.readers().read(move |reader| replayed(reader, run_id));
         replayed.await.map_err(|error| Rejection::OfRun(run_id, error))?
     }
-}
-
-fn explained(run: &Run, wanted: &BTreeSet<String>) -> Result<v1::ExplainRunResponse, Rejection> {
-    let n_known = { run.plan().steps.iter() }
-        .filter(|step| wanted.contains(&step.key))
-        .count();
-    if n_known < wanted.len() {
-        return Err(unknown_step("step_keys", run));
-    }
-    let told = explain(run);
-    let key = |step: u32| {
-        let step = run.plan().steps.get(step as usize);
-        step.map_or_else(String::new, |step| step.key.clone())
-    };
-    let steps = (0_u32..).zip(&run.plan().steps);
-    let steps = steps.filter(|(_, step)| wanted.is_empty() || wanted.contains(&step.key));
-    let steps = steps.map(|(index, step)| {
-        let told = explain_step(run, index);
-        v1::RunStepExplanation {
-            step_key: step.key.clone(),
-            state: step_state(run.state(), index as usize).into(),
-            rules: told.rules.iter().map(|rule| (*rule).to_owned()).collect(),
-            text: told.text,
-            waits_for_step_keys: told.waits_for_steps.into_iter().map(key).collect(),
-            waits_for_input_request_ids: told.waits_for_requests.iter().map(|id| uuid_text(id)).collect(),
-            due_at: told.due_at,
-        }
-    });
-    Ok(v1::ExplainRunResponse {
-        steps: steps.collect(),
-        run: Some(v1::RunExplanation {
-            run_id: uuid_text(&run.state().run_id),
-            state: state_of(told.state).into(),
-            rules: told.rules.iter().map(|rule| (*rule).to_owned()).collect(),
-            text: told.text,
-            at: run.state().updated_at,
-            next_step_key: told.next_step.map_or_else(String::new, key),
-            due_at: told.due_at,
-            cause_step_key: told.cause_step.map_or_else(String::new, key),
-        }),
-    })
 }
 
 /// Reads the whole journal and decides it again.

@@ -14,7 +14,7 @@ use crate::header::Header;
 use crate::resolution::{
     IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME, fallback_view, planner_view,
 };
-use escapement_model::{Opaque, OpaqueValue, RunId};
+use escapement_model::{ExecutionId, Opaque, OpaqueValue, RunId};
 use escapement_run::ids::AttemptName;
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted, ToolCalled};
 use escapement_run::plan::Plan;
@@ -246,15 +246,22 @@ fn orphans(state: &RunState, plan: &Plan) -> Vec<String> {
     let (Some(run_id), true) = (run_id, state.stage().is_end()) else {
         return Vec::new();
     };
-    let name = |called: &ToolCalled| AttemptName {
+    let executions = state
+        .live_attempts()
+        .map(|called| execution_of(run_id, plan, called));
+    executions.map(|execution_id| execution_id.to_string()).collect()
+}
+
+/// Returns the execution of an attempt.
+pub(crate) fn execution_of(run_id: RunId, plan: &Plan, called: &ToolCalled) -> ExecutionId {
+    let name = AttemptName {
         run_id,
         step: key_of(plan, called.unit.step),
         index: called.unit.index,
         epoch: called.unit.epoch,
         attempt: called.attempt,
     };
-    let executions = state.live_attempts().map(|called| name(called).execution_id());
-    executions.map(|execution_id| execution_id.to_string()).collect()
+    name.execution_id()
 }
 
 fn limits(limits: &Limits) -> v1::Limits {
