@@ -173,6 +173,44 @@ async fn s89_history_details_counts_and_the_next_step() {
 }
 
 #[tokio::test]
+async fn s89_a_row_and_a_log_line_name_a_run_that_failed() {
+    let world = World::start_with(|settings| settings.flag("--log-format", "json")).await;
+    let mut plan = document(json!([call("pay", "script.pure", json!({ "fail": "NO_FUNDS" }))]));
+    plan["name"] = json!("Pay the bill");
+    plan["goal"] = json!("No debts");
+    let run_id = world.create(json!({ "document": plan })).await;
+    let run = world.ended(&run_id).await;
+    let row = &world.all_runs(json!({ "state": "failed" })).await[0];
+    assert_eq!(
+        (&row["run_id"], &row["name"], &row["goal"]),
+        (&json!(run_id), &json!("Pay the bill"), &json!("No debts"))
+    );
+    assert_eq!(row["error"]["code"], run["error"]["code"]);
+    assert!(row["limits"].is_null() && row["policy"].is_null(), "{row:#}");
+
+    let log = world.directory.join("orchestrator.stderr");
+    let line = async || {
+        let log = std::fs::read_to_string(&log).ok()?;
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.into_iter().find(|line| line["run_id"] == json!(run_id))
+    };
+    let line = wait_for("the line of the run", LIMIT, line).await.unwrap();
+    assert_eq!(
+        (&line["message"], &line["level"], &line["code"], &line["step"]),
+        (
+            &json!("run failed"),
+            &json!("INFO"),
+            &run["error"]["code"],
+            &json!("pay")
+        ),
+        "{line:#}"
+    );
+    world.close().await;
+}
+
+#[tokio::test]
 async fn s73_the_explanation_of_a_step_names_the_action_without_a_worker() {
     let world = World::start().await;
     let run_id = world.run(json!([call("a", "unoffered.action", json!({}))])).await;

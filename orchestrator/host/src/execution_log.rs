@@ -24,8 +24,8 @@ pub fn written(content: &StoreWrite, sampling: Option<Sampling>) {
             let (plan_id, starts) = (request.plan().id(), started_at.is_some());
             let (trace_id, span_id) = logged_ids(*execution_id, request, sampling);
             debug!(
-                %execution_id, trace_id, span_id, %plan_id, namespace = %namespace_of(request), starts,
-                "execution accepted"
+                %execution_id, run_id = run_of(request), trace_id, span_id, %plan_id,
+                namespace = %namespace_of(request), starts, "execution accepted"
             );
         }
         StoreWrite::Start { execution_id, .. } => debug!(%execution_id, "execution started"),
@@ -40,6 +40,8 @@ pub fn written(content: &StoreWrite, sampling: Option<Sampling>) {
 /// What every line about an execution names.
 struct Ids {
     execution_id: String,
+    /// Run whose attempt it is.
+    run_id: Option<String>,
     trace_id: Option<String>,
     span_id: Option<String>,
 }
@@ -49,10 +51,17 @@ impl Ids {
         let (trace_id, span_id) = logged_ids(execution_id, request, sampling);
         Self {
             execution_id: execution_id.to_string(),
+            run_id: run_of(request).map(str::to_owned),
             trace_id,
             span_id,
         }
     }
+}
+
+/// Returns the run that the tags of a plan name, as those of attempts do.
+fn run_of(request: &Request) -> Option<&str> {
+    let mut tags = request.plan().tags().iter();
+    tags.find_map(|tag| tag.strip_prefix("run:"))
 }
 
 fn settled(settlement: &Settlement, ids: &Ids) {
@@ -62,12 +71,14 @@ fn settled(settlement: &Settlement, ids: &Ids) {
     }
     let Ids {
         execution_id,
+        run_id,
         trace_id,
         span_id,
     } = ids;
+    let run_id = run_id.as_deref();
     let (trace_id, span_id, plan_id) = (trace_id.as_deref(), span_id.as_deref(), result.plan_id);
     let Some(error) = &result.error else {
-        debug!(execution_id, trace_id, span_id, %plan_id, duration_ms = result.duration_ms, "execution succeeded");
+        debug!(execution_id, run_id, trace_id, span_id, %plan_id, duration_ms = result.duration_ms, "execution succeeded");
         return;
     };
     let step_id = error.step_id.map(|step_id| step_id.to_string());
@@ -78,7 +89,7 @@ fn settled(settlement: &Settlement, ids: &Ids) {
         Status::Success | Status::Failure => "execution failed",
     };
     debug!(
-        execution_id, trace_id, span_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
+        execution_id, run_id, trace_id, span_id, %plan_id, code, step_id, steps_executed, steps_total, duration_ms,
         "{ended}"
     );
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// `Spec.header`. Field numbers are never used for something else.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Header {
-    /// What lists show; the plan's name if it is empty.
+    /// Name that the caller gave; the plan's name is shown if it is empty.
     #[prost(string, tag = "1")]
     pub name: String,
     /// The caller's.
@@ -48,6 +48,12 @@ pub(crate) struct Header {
     /// Triggers in a row that led to this run; 0 if none has started it.
     #[prost(uint32, tag = "40")]
     pub trigger_depth: u32,
+    /// Name of the first plan, which lists show for a run without a name of its own; empty for a run of a goal.
+    #[prost(string, tag = "41")]
+    pub plan_name: String,
+    /// Goal of the first plan; empty for a run of a goal, which says it itself.
+    #[prost(string, tag = "42")]
+    pub plan_goal: String,
 }
 
 impl Header {

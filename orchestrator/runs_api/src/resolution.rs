@@ -228,6 +228,8 @@ fn header(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fiel
         retry_count: 0,
         max_retries: defaults.max_retries.unwrap_or(RETRIES),
         trigger_depth: 0,
+        plan_name: String::new(),
+        plan_goal: String::new(),
     }
 }
 

@@ -35,6 +35,8 @@ pub mod catalogue;
 
 mod retention;
 
+mod run_log;
+
 mod trace_runs;
 
 mod runs_loop;

@@ -283,6 +283,12 @@ impl Runs {
             return Ok(Err(violations));
         }
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
+        let mut header = Header::of(&spec);
+        if spec.goal.is_empty() {
+            header.plan_name.clone_from(&plan.name);
+            header.plan_goal.clone_from(&plan.goal);
+        }
+        spec.header = header.encoded();
         Ok(Ok(Resolved {
             spec,
             plan,

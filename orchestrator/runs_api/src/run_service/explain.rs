@@ -84,10 +84,6 @@ fn explained(
         return Err(unknown_step("step_keys", run));
     }
     let explanation = explain(run);
-    let key = |step: u32| {
-        let step = run.plan().steps.get(step as usize);
-        step.map_or_else(String::new, |step| step.key.clone())
-    };
     let mut live: BTreeMap<u32, Vec<ExecutionId>> = BTreeMap::new();
     for called in run.state().live_attempts() {
         let of_step = live.entry(called.unit.step).or_default();
@@ -100,27 +96,13 @@ fn explained(
         if !requested.is_empty() && !requested.contains(&step.key) {
             continue;
         }
-        let explanation = explain_step(run, index);
         let executions = live.remove(&index).unwrap_or_default();
         attempts.extend(
             executions
                 .into_iter()
                 .map(|execution_id| (steps.len(), execution_id)),
         );
-        steps.push(v1::RunStepExplanation {
-            step_key: step.key.clone(),
-            state: step_state(run.state(), index as usize).into(),
-            rules: explanation.rules.iter().map(|rule| (*rule).to_owned()).collect(),
-            text: explanation.text,
-            waits_for_step_keys: explanation.waits_for_steps.into_iter().map(key).collect(),
-            waits_for_input_request_ids: explanation
-                .waits_for_requests
-                .iter()
-                .map(|id| uuid_text(id))
-                .collect(),
-            due_at: explanation.due_at,
-            attempts: Vec::new(),
-        });
+        steps.push(explained_step(run, index));
     }
     attempts.truncate(ATTEMPTS_MAX);
     let run = v1::RunExplanation {
@@ -129,9 +111,13 @@ fn explained(
         rules: explanation.rules.iter().map(|rule| (*rule).to_owned()).collect(),
         text: with_due(&explanation, now),
         at: now,
-        next_step_key: explanation.next_step.map_or_else(String::new, key),
+        next_step_key: explanation
+            .next_step
+            .map_or_else(String::new, |step| key(run, step)),
         due_at: explanation.due_at,
-        cause_step_key: explanation.cause_step.map_or_else(String::new, key),
+        cause_step_key: explanation
+            .cause_step
+            .map_or_else(String::new, |step| key(run, step)),
     };
     Ok(Explained {
         response: v1::ExplainRunResponse {
@@ -140,6 +126,30 @@ fn explained(
         },
         attempts,
     })
+}
+
+fn explained_step(run: &Run, step: u32) -> v1::RunStepExplanation {
+    let explanation = explain_step(run, step);
+    let waits_for = explanation.waits_for_steps.into_iter();
+    v1::RunStepExplanation {
+        step_key: key(run, step),
+        state: step_state(run.state(), step as usize).into(),
+        rules: explanation.rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        text: explanation.text,
+        waits_for_step_keys: waits_for.map(|step| key(run, step)).collect(),
+        waits_for_input_request_ids: explanation
+            .waits_for_requests
+            .iter()
+            .map(|id| uuid_text(id))
+            .collect(),
+        due_at: explanation.due_at,
+        attempts: Vec::new(),
+    }
+}
+
+fn key(run: &Run, step: u32) -> String {
+    let step = run.plan().steps.get(step as usize);
+    step.map_or_else(String::new, |step| step.key.clone())
 }
 
 /// Returns the text with the time of what comes next, for people.

@@ -361,7 +361,16 @@ pub(crate) fn listed(
             .created_at
             .saturating_add(signed(spec.limits.lifetime_ms)),
         last_sequence,
-        ..of_spec(run_id, &spec, "")
+        // A row is for finding a run: how it was set up is for `GetRun`.
+        limits: None,
+        policy: None,
+        planner: None,
+        resolved_fallback: None,
+        goal: match spec.goal.is_empty() {
+            true => Header::of(&spec).plan_goal,
+            false => spec.goal.clone(),
+        },
+        ..of_spec(run_id, &spec, &Header::of(&spec).plan_name)
     }
 }
 

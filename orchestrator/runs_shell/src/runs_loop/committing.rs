@@ -15,6 +15,7 @@ use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
 use crate::message::Message;
+use crate::run_log;
 use crate::tally::Happened;
 
 /// What came of a commit.
@@ -35,7 +36,7 @@ impl<S: RunStore> RunsLoop<S> {
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
         self.host.handle_committed(BatchOutcome::Done);
-        self.trace_ended(&batch);
+        self.report_ended(&batch);
         for counted in self.host.poll_counted() {
             self.tally.tell(Happened::Counted(counted));
         }
@@ -43,14 +44,15 @@ impl<S: RunStore> RunsLoop<S> {
         Ok(())
     }
 
-    /// A run that was discarded tells nothing more, and one that is too large to be looked at is not traced.
-    fn trace_ended(&mut self, batch: &RunBatch) {
-        let Some(traces) = &self.traces else {
-            return;
-        };
+    /// Logs and traces the runs that ended. Leaves out discarded runs, and runs that are too large to be read here.
+    fn report_ended(&mut self, batch: &RunBatch) {
         let has_ended = |write: &&RunWrite| write.progress.ended_at.is_some() && !write.purges;
         for write in batch.writes().iter().filter(has_ended) {
-            if let Some((run, _)) = self.host.look(write.run_id) {
+            let Some((run, _)) = self.host.look(write.run_id) else {
+                continue;
+            };
+            run_log::ended(write.run_id, run);
+            if let Some(traces) = &self.traces {
                 traces.ended(write.run_id, &run.state().spec);
             }
         }
