@@ -71,6 +71,10 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let plan = flags.plan.as_deref().map(contents).transpose()?;
     let input = contents(&flags.input)?;
     let draw = || -> Result<String, Problem> {
+        if escapement_run::record::is_record(&input) {
+            let problem = "is the record of a run, and only records of executions and plans are drawn; `verify` checks it";
+            return Err(Problem(problem.to_owned()));
+        }
         let scene = read(&input, plan.as_deref())?;
         is_known(&scene, view)?;
         Ok(match flags.format {

@@ -83,7 +83,11 @@ fn planning(state: &RunState) -> (Vec<&'static str>, String) {
     };
     let last = planning.previous.last().map_or_else(String::new, |last| {
         match (&last.error, last.violations.first()) {
-            (Some(error), _) => format!(" The last plan failed with {}: {}.", error.code, error.message),
+            (Some(error), _) => format!(
+                " The last plan failed with {}: {}.",
+                error.code,
+                bare(&error.message)
+            ),
             (None, Some(part)) => format!(
                 " The last plan was refused: {}: {}: {}",
                 part.path, part.code, part.message
@@ -109,7 +113,7 @@ fn running(run: &Run) -> (Vec<&'static str>, String) {
         true => "what still can run does so first",
         false => "what is in flight ends first",
     };
-    let (code, message, flying) = (&cause.code, &cause.message, in_flight(run));
+    let (code, message, flying) = (&cause.code, bare(&cause.message), in_flight(run));
     let text = format!("The run will fail with {code}: {message}. Now {flying}; {ends}.");
     (["RUN-5.6", "RUN-10.1"].into(), text)
 }
@@ -131,7 +135,7 @@ fn verifying(run: &Run) -> (Vec<&'static str>, String) {
 fn ended(run: &Run) -> (Vec<&'static str>, String) {
     let end = run.state().end.as_ref();
     let error = end.and_then(|end| end.error.as_ref());
-    let (code, message) = error.map_or(("", ""), |error| (error.code.as_str(), error.message.as_str()));
+    let (code, message) = error.map_or(("", ""), |error| (error.code.as_str(), bare(&error.message)));
     match run.shown() {
         ShownState::Failed => {
             let text = match error.and_then(|error| error.step) {
@@ -192,6 +196,11 @@ fn in_flight(run: &Run) -> String {
         true => "nothing is in flight".to_string(),
         false => parts.join(", "),
     }
+}
+
+/// Returns a message without its full stop, for a sentence that goes around it.
+pub(crate) fn bare(message: &str) -> &str {
+    message.trim_end_matches('.')
 }
 
 /// Returns "1 attempt in flight" or "3 attempts in flight".

@@ -1,6 +1,6 @@
 //! Why a step is in its state, and what it waits for. Decides nothing.
 
-use crate::explain::{asks, attempts, is_open, key};
+use crate::explain::{asks, attempts, bare, is_open, key};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub fn explain_step(run: &Run, step: u32) -> StepExplanation {
             let error = state.error.clone().unwrap_or_default();
             said(
                 &["RUN-5.5"],
-                format!("It failed for good: {}: {}.", error.code, error.message),
+                format!("It failed for good: {}: {}.", error.code, bare(&error.message)),
             )
         }
         StepStage::Skipped => match state.skip_reason() {
@@ -212,7 +212,8 @@ fn running(run: &Run, step: u32) -> StepExplanation {
             &["RUN-5.3"],
             format!(
                 "It is tried again, because it failed with {}: {}.",
-                error.code, error.message
+                error.code,
+                bare(&error.message)
             ),
         );
         explained.due_at = Some(unit.retry_at);

@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     code
 }
 
+#[allow(clippy::print_stdout, reason = "the answer of `check-config`")]
 fn run_task() -> ExitCode {
     let task = match Task::from_arguments() {
         Ok(task) => task,
@@ -21,7 +22,10 @@ fn run_task() -> ExitCode {
         // Open the store, recover, start the engine, serve, drain: see `run`.
         Task::Serve(config) => escapement_orchestrator::run(&config).map_err(|failure| failure.report()),
         Task::CheckConfig(config) => {
-            escapement_orchestrator::check(&config).map_err(|failure| failure.report())
+            let checked = escapement_orchestrator::check(&config);
+            checked
+                .map(|()| println!("the settings are valid"))
+                .map_err(|failure| failure.report())
         }
         Task::Command(command) => run_command(&command).map_err(|failure| failure.report()),
     };

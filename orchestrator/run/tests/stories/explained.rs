@@ -95,7 +95,10 @@ fn a_run_that_waits_says_for_whom() {
     let whom =
         "The step a waits for an approval of 2 different people, each one of ada, bob, eve other than ada.";
     assert!(text.contains(whom), "{text}");
-    assert_eq!(explain(&world.run).due, Some("an approval that nobody gave is denied"));
+    assert_eq!(
+        explain(&world.run).due,
+        Some("an approval that nobody gave is denied")
+    );
     world.answer(Decision::Approve, Value::Null);
     let text = explain(&world.run).text;
     assert!(

@@ -410,6 +410,8 @@ fn connections_max(asked: u32) -> Result<u32, Failure> {
     }
     let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 4 * 3));
     match u32::try_from(fitting) {
+        // The default is more than many machines allow, and nothing is wrong with that.
+        Ok(fitting) if asked == crate::config::MAX_CONNECTIONS => Ok(fitting.min(asked)),
         Ok(fitting) if fitting < asked => {
             warn!(
                 open_files,

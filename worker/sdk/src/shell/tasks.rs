@@ -282,7 +282,7 @@ impl HandlerTasks {
 fn note_end(span: &Span, end: &TaskEnd) {
     if let TaskEnd::Failure(error) = end {
         span.record("error.type", error.code());
-        if error.stated_severity() == Some(Severity::Fatal) {
+        if error.stated_severity() != Some(Severity::Warn) {
             span.record("otel.status_code", "ERROR");
         }
     }
