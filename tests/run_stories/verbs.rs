@@ -139,6 +139,12 @@ async fn s60_a_checkpoint_keeps_its_data_and_has_a_limit() {
     let back = json!({ "run_id": run_id, "mode": "restore", "checkpoint": 1 });
     let back = world.call("RunService/RollbackRun", back).await;
     assert_eq!(back["checkpoint"]["data"], checkpoint["data"]);
+    let events = world.events(&run_id).await;
+    let event = events
+        .iter()
+        .find(|event| event["event_type"] == "run_rolled_back")
+        .unwrap();
+    assert_eq!(event["data"]["data"], checkpoint["data"]);
     assert_eq!(back["run"]["state"], "paused");
     assert_eq!(world.steps(&run_id).await["a"]["state"], "completed");
     // And to the beginning.

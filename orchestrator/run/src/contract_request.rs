@@ -28,7 +28,7 @@ pub(crate) struct AttemptRequest<'a> {
     pub(crate) parent_execution_id: &'a str,
     pub(crate) revision: &'a [u8],
     pub(crate) subject: &'a [u8; 32],
-    /// The approval that the handler asked for, if it has it.
+    /// The approval of exactly this, if there is one.
     pub(crate) approval: Option<String>,
     pub(crate) now: i64,
     pub(crate) attempt_ms: u64,
@@ -111,6 +111,12 @@ impl AttemptRequest<'_> {
         };
         Bytes::from(request.encode_to_vec())
     }
+}
+
+/// The payload that a request sends; `None` of what is none.
+pub(crate) fn payload_of(request: &[u8]) -> Option<Opaque> {
+    let plan = SubmitPlanRequest::decode(request).ok()?.plan?;
+    plan.steps.into_iter().next()?.payload
 }
 
 /// The same for all attempts of a unit, so that a handler can tell a repetition.

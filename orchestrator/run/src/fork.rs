@@ -6,7 +6,7 @@ mod changed;
 pub use self::changed::ChangedStep;
 
 use self::changed::difference;
-use crate::branches::without_skipped;
+use crate::branches::stale;
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
 use crate::journal::{
@@ -219,7 +219,7 @@ fn set_back(other: &Run, keep: Keep<'_>) -> Result<BTreeSet<u32>, Refused> {
     let back = steps.filter(|(step, state)| is_back(*step, state));
     let back = back.map(|(step, _)| step).collect();
     let named = matches!(keep, Keep::Before(_)).then_some(first);
-    Ok(without_skipped(other.plan(), &from.steps, back, named))
+    Ok(stale(other.plan(), &from.steps, &back, named))
 }
 
 // RUN-8.5, RUN-8.8, RUN-12.6, RUN-12.14

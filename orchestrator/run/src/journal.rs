@@ -30,8 +30,8 @@ pub use course::{CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
-    AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState, Responder,
-    ResponderKind,
+    AnswerType, Decision, Extension, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState,
+    Responder, ResponderKind,
 };
 pub use planning::{
     CatalogueGiven, CompletedStep, FailedStep, FallbackUsed, GenerationEnded, GenerationStarted, PlanSummary,

@@ -39,4 +39,4 @@ pub use input::{
 };
 pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};
-pub use turn::INLINE_BYTES_MAX;
+pub use turn::{INLINE_BYTES_MAX, says_the_same};

@@ -6,7 +6,7 @@ mod planning;
 mod trace;
 
 use crate::budget::Budget;
-use crate::journal::Doubt;
+use crate::journal::{Doubt, Responder};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -114,6 +114,10 @@ pub struct Spec {
     /// Effects that are in doubt in the run that waits for this one. Kept with the first plan once the run is made.
     #[prost(message, repeated, tag = "33")]
     pub doubts: Vec<Doubt>,
+    // RUN-6.8
+    /// Responder that fired the trigger of the run, by hand or by an event; absent if that is not known.
+    #[prost(message, optional, boxed, tag = "34")]
+    pub fired_by: Option<Box<Responder>>,
 }
 
 /// What the plans of a run must keep to.
@@ -150,11 +154,6 @@ impl Spec {
     /// What its session is kept as; empty if it has one of its own.
     pub fn session_key(&self) -> Cow<'_, str> {
         session_key(&self.namespace, &self.session_id)
-    }
-
-    /// The name that who started it has proved.
-    pub fn verified_author(&self) -> Option<&str> {
-        self.author.as_ref()?.verified_name()
     }
 
     // RUN-11.1

@@ -2,7 +2,8 @@
 //! Nothing leaves before the whole turn is durable.
 
 mod about;
-mod advance;
+pub(crate) mod advance;
+mod answers;
 mod artifacts;
 mod budget;
 mod carry;
@@ -23,12 +24,15 @@ mod safety;
 mod schemas;
 mod sessions;
 mod steps;
+mod subjects;
 mod substitution;
 pub(crate) mod time;
 pub(crate) mod tools;
 mod uploads;
 pub(crate) mod values;
 pub(crate) mod verbs;
+
+pub use answers::says_the_same;
 
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};

@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
 use escapement_model::{Namespace, RunId};
-use escapement_run::plan::{Plan, StepKind};
+use escapement_run::journal::{Responder, ResponderKind};
+use escapement_run::plan::{Plan, StepKind, constraints};
 use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec, TraceContext};
 use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
@@ -225,6 +226,26 @@ impl Caller {
         Some(Box::new(author))
     }
 
+    // RUN-6.8
+    /// Returns the caller as the one that fires a trigger; `None` if it has proved nothing.
+    pub(crate) fn fires(&self) -> Option<Box<Responder>> {
+        let principal = &self.principal;
+        if principal.kind == PrincipalKind::Anonymous {
+            return None;
+        }
+        let mut fires = Responder {
+            id: principal.name.to_string(),
+            verified: true,
+            users: principal.named_users().map(str::to_owned).collect(),
+            ..Responder::default()
+        };
+        fires.set_kind(match principal.is_agent() {
+            true => ResponderKind::Agent,
+            false => ResponderKind::Person,
+        });
+        Some(Box::new(fires))
+    }
+
     /// Refuses a run that the caller may not find, in the words for one that never was.
     ///
     /// A run never changes its namespace nor its user, so what was seen once may be asked for afterwards. What was removed belongs
@@ -300,7 +321,7 @@ impl Caller {
         field: &str,
         plan: &Plan,
     ) -> Result<(), Rejection> {
-        permitted(self.author(namespace).as_deref(), field, plan.actions())
+        permitted(self.author(namespace).as_deref(), calls_of(field, plan))
     }
 }
 
@@ -313,7 +334,7 @@ pub(crate) fn check_run(author: Option<&Author>, plan: &Plan, spec: &Spec) -> Re
     if author.is_none_or(|author| author.actions.is_none()) {
         return Ok(());
     }
-    permitted(author, "document", plan.actions())?;
+    permitted(author, calls_of("document", plan))?;
     let asks_a_model = plan
         .steps
         .iter()
@@ -337,15 +358,22 @@ pub(crate) fn check_run(author: Option<&Author>, plan: &Plan, spec: &Spec) -> Re
         ("fallback.action", spec.fallback_action()),
         ("constraints.must_produce", if looks { LOOK_ACTION } else { "" }),
     ] {
-        permitted(author, field, (!action.is_empty()).then_some(action))?;
+        let called = (!action.is_empty()).then(|| (field.to_owned(), action));
+        permitted(author, called)?;
     }
     Ok(())
 }
 
+/// Returns the actions that the plan calls, each with its path in the document.
+fn calls_of<'a>(field: &str, plan: &'a Plan) -> impl Iterator<Item = (String, &'a str)> {
+    let calls = constraints::calls_of(plan).into_iter();
+    calls.map(move |(path, action)| (format!("{field}.{path}"), action))
+}
+
+/// Refuses the first of these actions, each with the field that names it, that the author may not have called.
 fn permitted<'a>(
     author: Option<&Author>,
-    field: &str,
-    actions: impl IntoIterator<Item = &'a str>,
+    actions: impl IntoIterator<Item = (String, &'a str)>,
 ) -> Result<(), Rejection> {
     let Some(allowed) = author.and_then(|author| author.actions.as_ref()) else {
         return Ok(());
@@ -356,11 +384,11 @@ fn permitted<'a>(
         .filter_map(|text| Pattern::new(text).ok())
         .collect();
     let mut actions = actions.into_iter();
-    let refused = actions.find(|action| !patterns.iter().any(|pattern| pattern.matches(action)));
+    let refused = actions.find(|(_, action)| !patterns.iter().any(|pattern| pattern.matches(action)));
     match refused {
         None => Ok(()),
-        Some(action) => Err(Rejection::Denied(Denial::ActionNotPermitted {
-            field: field.to_owned(),
+        Some((field, action)) => Err(Rejection::Denied(Denial::ActionNotPermitted {
+            field,
             action: action.to_owned(),
         })),
     }

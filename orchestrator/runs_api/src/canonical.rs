@@ -1,10 +1,11 @@
-//! Objects with their keys in order, so that a request that says the same has the same digest: the entries of a protobuf map come
-//! in any order, and many languages write them in another one each time. Judges nothing.
+//! Requests reduced to their meaning, so that equal ones have equal digests: documents of plans by their digests, and objects with
+//! their keys in order, since many languages write them in another one each time. Judges nothing.
 
 mod requests;
 
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, entries, items};
 use escapement_model::{Opaque, OpaqueValue};
+use escapement_run::plan;
 
 pub(crate) use requests::Repeatable;
 
@@ -14,6 +15,28 @@ fn sorted(object: &Opaque) -> Opaque {
         return object.clone();
     }
     sorted_object(object.as_encoded())
+}
+
+// RUN-1.2
+/// Puts the digest of a plan in the place of its document. What is no plan stays as it is.
+fn mean(document: &mut Opaque) {
+    if let Ok(plan) = plan::read(document) {
+        *document = StructBuilder::new()
+            .text("", &plan::revision_text(&plan.digest))
+            .build();
+    }
+}
+
+/// Leaves an object without fields out where that means the same.
+fn without_empty(object: &mut Option<Opaque>) {
+    if object.as_ref().is_some_and(Opaque::is_empty) {
+        *object = None;
+    }
+}
+
+/// Writes an id as it is kept: in lower case.
+fn lower(id: &mut String) {
+    id.make_ascii_lowercase();
 }
 
 fn sort_object(object: &mut Opaque) {

@@ -38,7 +38,7 @@ impl Goals {
     }
 
     async fn create(&self, request: v1::CreateGoalRequest, caller: &Caller) -> Result<v1::Goal, Rejection> {
-        let digest = Sha256::digest(request.encode_in_order());
+        let digest = Sha256::digest(request.encode_meaning());
         let Some(goal) = request.goal else {
             return Err(Rejection::field("goal", "INVALID_ARGUMENT", "is required"));
         };

@@ -97,6 +97,7 @@ impl Inbox {
             }
             last = Some(number);
         }
+        asked::show_workers(&self.runs, input_requests.iter_mut()).await;
         Ok(v1::ListInputRequestsResponse {
             input_requests,
             next_page_token: next.map_or_else(String::new, |next| paging::token([next, 0, 0], &filters)),
@@ -106,7 +107,8 @@ impl Inbox {
     async fn get(&self, id: &str, caller: &Caller) -> Result<v1::InputRequest, Rejection> {
         let id: InputRequestId = fields::id("input_request_id", id)?;
         let stored = self.stored(id, caller).await?;
-        let shown = view(&self.runs, stored, u64::MAX).await?;
+        let mut shown = view(&self.runs, stored, u64::MAX).await?;
+        asked::show_workers(&self.runs, shown.iter_mut()).await;
         shown.ok_or_else(|| not_found(id))
     }
 
@@ -115,6 +117,7 @@ impl Inbox {
         request: v1::RespondToInputRequest,
         caller: &Caller,
     ) -> Result<v1::InputRequest, Rejection> {
+        let given = request.answer.clone();
         let Read {
             answer,
             mut condition,
@@ -123,6 +126,9 @@ impl Inbox {
         let id = answer.request_id;
         let stored = self.stored(id, caller).await?;
         let run_id = stored.run_id;
+        if let Some(given) = &given {
+            asked::check_shape(&stored, given).map_err(|error| Rejection::OfRun(run_id, error))?;
+        }
         condition.request = condition.request.map(|request| ClientRequest {
             key: key_in(&stored.namespace, request.key),
             ..request

@@ -24,6 +24,7 @@ mod steps;
 mod verbs;
 mod watch;
 
+pub(crate) use create::Started;
 pub(crate) use ids::new_run_id;
 pub(crate) use list::with_states;
 

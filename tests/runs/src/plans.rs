@@ -171,6 +171,7 @@ pub fn policies() -> Vec<Limits> {
         }),
         with(&|limits| (limits.revision_ms, limits.max_retries) = (Some(1_030), 2)),
         with(&|limits| (limits.run_ms, limits.max_retries) = (1_000, 1)),
+        with(&|limits| limits.run_ms = 1_000),
         with(&|limits| limits.discards = true),
     ]
 }
@@ -283,6 +284,22 @@ pub fn of_branches(budget: u32) -> Vec<Case> {
     let conditions =
         targets().map(|(on_true, on_false)| Step::new(condition(Expression::Outside, on_true, on_false)));
     let mut all = Vec::new();
+    // A condition that asks for a result and does not depend on it.
+    for on_true in [None, Some(2)] {
+        let asks = Step::new(condition(Expression::ResultOf(0), on_true, None));
+        let plan = Plan {
+            parallel: false,
+            steps: vec![
+                Step::new(Kind::Call(PURE)),
+                asks,
+                Step::new(Kind::Question { has_default: false }),
+            ],
+        };
+        all.push(Case {
+            sets_back: true,
+            ..case(plan, limits(), budget, true)
+        });
+    }
     for first in conditions.chain(calls) {
         for depends_on in [vec![], vec![1]] {
             let last = Step {

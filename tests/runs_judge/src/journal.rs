@@ -34,6 +34,13 @@ pub(crate) struct Asked {
     pub(crate) has_error: bool,
     /// The execution of an earlier revision, or of another run, that it is about; empty if there is none.
     pub(crate) earlier: Vec<u8>,
+    /// The payload that it is about.
+    pub(crate) subject: Option<Stored>,
+    pub(crate) action: String,
+    /// The unit's own attempt that it is about; 0 if there is none.
+    pub(crate) attempt: u32,
+    /// Amounts of an extension: used, the limit, and the limit as it will be.
+    pub(crate) extension: Option<[u64; 3]>,
 }
 
 /// What a person said.
@@ -343,6 +350,16 @@ fn of_people(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 budget: body.small(55) as usize,
                 has_error: body.has(10),
                 earlier: body.bytes(17).to_vec(),
+                subject: optional(body, 8)?,
+                action: body.text(18),
+                attempt: body.small(19),
+                extension: match body.has(21) {
+                    true => {
+                        let amounts = body.message(21)?;
+                        Some([1, 2, 3].map(|number| amounts.number(number)))
+                    }
+                    false => None,
+                },
             })
         }
         26 => Event::Decided(said(body)?),

@@ -15,6 +15,7 @@ mod people;
 mod planning;
 mod revisions;
 mod sessions;
+mod subjects;
 mod told;
 mod units;
 mod uploads;

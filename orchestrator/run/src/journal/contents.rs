@@ -2,8 +2,8 @@
 
 use super::{
     CatalogueGiven, CheckpointCreated, ChildRunEnded, ChildRunStarted, Entry, Event, FallbackUsed,
-    InputRequest, PlanCreated, RequestAnswer, RunCompleted, RunCreated, RunFailed, SessionRead, StatePatched,
-    StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput, ToolsAsked,
+    InputRequest, PlanCreated, RequestAnswer, RunCompleted, RunCreated, RunFailed, RunRolledBack,
+    SessionRead, StatePatched, StepCompleted, StepMemoized, Stored, ToolCalled, ToolOutput, ToolsAsked,
 };
 use alloc::vec::Vec;
 
@@ -29,6 +29,7 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::UnitMemoized(memo) => [&memo.result.output].into(),
         Event::ToolCalled(ToolCalled { request, .. }) => [request].into(),
         Event::CheckpointCreated(CheckpointCreated { data, .. }) => [data].into(),
+        Event::RunRolledBack(RunRolledBack { data, .. }) => data.iter().collect(),
         Event::ChildRunStarted(ChildRunStarted { input, .. }) => [input].into(),
         Event::CatalogueGiven(CatalogueGiven { catalogue, .. }) => [catalogue].into(),
         Event::FallbackUsed(FallbackUsed { output, .. }) => [output].into(),
@@ -76,7 +77,6 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         | Event::RunPaused(_)
         | Event::RunResumed(_)
         | Event::RunRecovered(_)
-        | Event::RunRolledBack(_)
         | Event::TimeoutError(_)
         | Event::RunCancelled(_)
         | Event::RevisionFailing(_)

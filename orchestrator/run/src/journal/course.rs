@@ -55,6 +55,9 @@ pub struct RunRolledBack {
     /// True if a rewind sets back those that depend on that step, false if all later ones.
     #[prost(bool, tag = "4")]
     pub dependents: bool,
+    /// The data of the checkpoint, if one is meant: an encoded object. What earlier versions wrote has none.
+    #[prost(message, optional, tag = "5")]
+    pub data: Option<Stored>,
 }
 
 /// The run of a `sub_plan`.

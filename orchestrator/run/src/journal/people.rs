@@ -27,10 +27,10 @@ pub struct InputRequest {
     /// What counts as an answer to a question.
     #[prost(enumeration = "AnswerType", tag = "6")]
     pub answer_type: i32,
-    /// What a decision is bound to, 32 bytes; empty for a question.
+    /// Digest of the subject, which a decision names, 32 bytes; empty for a question. Earlier versions wrote it for approvals alone.
     #[prost(bytes = "bytes", tag = "7")]
     pub subject_digest: Bytes,
-    /// Exactly what would be sent: the payload of the attempt, an encoded object.
+    /// Exactly what would be sent, or of an effect in doubt what was: the payload of the attempt, an encoded object.
     #[prost(message, optional, tag = "8")]
     pub subject: Option<Stored>,
     /// Unix milliseconds.
@@ -63,6 +63,32 @@ pub struct InputRequest {
     /// The execution whose effect is in doubt, 16 bytes, if it is one of an earlier revision or of another run; else empty.
     #[prost(bytes = "bytes", tag = "17")]
     pub earlier_execution: Bytes,
+    /// The action that is asked about; empty for a question, for a plan as a whole, and for a child run.
+    #[prost(string, tag = "18")]
+    pub action: String,
+    /// The number of the unit's own attempt whose effect is in doubt; 0 if there is none.
+    #[prost(uint32, tag = "19")]
+    pub attempt: u32,
+    /// The revision that is asked about, 32 bytes; empty if it is none.
+    #[prost(bytes = "bytes", tag = "20")]
+    pub revision: Bytes,
+    /// Amounts of an extension; absent for everything else.
+    #[prost(message, optional, tag = "21")]
+    pub extension: Option<Extension>,
+}
+
+/// The amounts of an extension of retries, or of a part of the budget.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Extension {
+    /// Amount that is used or reserved.
+    #[prost(uint64, tag = "1")]
+    pub used: u64,
+    /// Limit as it is.
+    #[prost(uint64, tag = "2")]
+    pub limit: u64,
+    /// Limit as it will be if it is extended.
+    #[prost(uint64, tag = "3")]
+    pub extended: u64,
 }
 
 /// What kind of question it is.
@@ -134,6 +160,14 @@ pub struct RequestRef {
 }
 
 impl InputRequest {
+    /// The account that an extension is of.
+    pub fn account(&self) -> &'static str {
+        match self.kind() {
+            RequestKind::BudgetExtension => self.budget().as_str(),
+            _ => "retries",
+        }
+    }
+
     /// Names it in an entry.
     pub fn reference(&self) -> RequestRef {
         RequestRef {

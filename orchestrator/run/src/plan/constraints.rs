@@ -76,6 +76,14 @@ fn may_produce(step: &Step, wanted: &str, profiles: &[ActionProfile]) -> bool {
     is_plan || calls(step).iter().any(|(_, action)| produces(action))
 }
 
+/// The actions that a plan names, each with its path in the document, in document order.
+pub fn calls_of(plan: &Plan) -> Vec<(String, &str)> {
+    let mut steps: Vec<&Step> = plan.steps.iter().collect();
+    steps.sort_by_key(|step| step.place);
+    let calls = steps.into_iter().flat_map(calls);
+    calls.map(|(path, action)| (path, action.as_str())).collect()
+}
+
 /// The actions that a step names, each with its path in the document.
 fn calls(step: &Step) -> Vec<(String, &String)> {
     let at = |path: &str| format!("steps[{}].{path}", step.place);

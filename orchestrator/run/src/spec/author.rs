@@ -1,5 +1,6 @@
 //! Who started a run, and what belongs to the namespace of one. Proves nobody's identity, and judges no action.
 
+use super::Spec;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -52,6 +53,22 @@ impl Author {
     /// The name that was proved; `None` if nothing was.
     pub fn verified_name(&self) -> Option<&str> {
         (self.kind() != AuthorKind::Anonymous).then_some(self.name.as_str())
+    }
+}
+
+impl Spec {
+    /// The name that who started it has proved.
+    pub fn verified_author(&self) -> Option<&str> {
+        self.author.as_ref()?.verified_name()
+    }
+
+    // RUN-6.8
+    /// True if who goes by that name started the run, or fired its trigger. `verified`: if the name was proved.
+    pub fn is_started_by(&self, name: &str, verified: bool) -> bool {
+        let fired = self.fired_by.as_deref();
+        name == self.user_id
+            || (verified && self.verified_author() == Some(name))
+            || fired.is_some_and(|fired| fired.names().any(|it| it == name))
     }
 }
 

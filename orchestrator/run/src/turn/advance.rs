@@ -252,7 +252,7 @@ impl Turn<'_> {
 }
 
 /// True for a step that decides which later ones run.
-pub(super) fn is_barrier(spec: &Step) -> bool {
+pub(crate) fn is_barrier(spec: &Step) -> bool {
     let jumps = spec.on_success.is_some() || matches!(spec.on_failure, Some(OnFailure::Jump(_)));
     jumps || matches!(spec.kind, StepKind::Condition(_))
 }

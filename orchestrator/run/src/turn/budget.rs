@@ -5,8 +5,8 @@ use super::contract::Rendered;
 use super::planning::planner_failure;
 use crate::budget::{Budget, BudgetKind, Exhausted};
 use crate::journal::{
-    BudgetAwaited, BudgetWarning, Event, Failure, InputRequest, OutcomeClass, RequestKind, ToolCalled,
-    UnitRef, Usage, Verdict,
+    BudgetAwaited, BudgetWarning, Event, Extension, Failure, InputRequest, OutcomeClass, RequestKind,
+    ToolCalled, UnitRef, Usage, Verdict,
 };
 use crate::outcome::{AttemptOutcome, cut};
 use crate::spec::EffectClass;
@@ -190,7 +190,15 @@ impl Turn<'_> {
     fn request_budget(&mut self, unit: Option<UnitRef>, kind: BudgetKind, error: Failure) {
         let ((used, limit), what) = (self.used_of(kind), kind.as_str());
         let limit_ms = self.state.spec.limits.question_ms;
+        let extensions = self.state.budget_extensions.get(kind.place()).copied();
+        let given = u64::from(extensions.unwrap_or(0)) + 1;
+        let extension = Extension {
+            used,
+            limit,
+            extended: (limit / given).saturating_add(limit),
+        };
         let request = InputRequest {
+            action: unit.map_or_else(String::new, |unit| self.action_of(unit)),
             question: format!(
                 "The run has used up its budget of {what} ({used} of {limit}). May it have as much again?"
             ),
@@ -198,6 +206,7 @@ impl Turn<'_> {
             budget: Some(kind.into()),
             ..self.request_of(RequestKind::BudgetExtension, unit, limit_ms)
         };
+        let request = self.extending(request, extension);
         self.emit(Event::InputRequested(request));
     }
 

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::values::RenderFailure;
 use crate::contract_request::AttemptRequest;
-use crate::journal::{RequestKind, RequestState, UnitRef};
+use crate::journal::UnitRef;
 use crate::plan::{Call, StepKind};
 use crate::state::StepStage;
 use alloc::format;
@@ -141,21 +141,10 @@ impl Turn<'_> {
     }
 
     // RUN-6.7
-    /// The id of the approval that the handler asked for.
+    /// The id of the approval of exactly this, whether the gate has asked for it or the handler.
     fn approval_text(&self, unit: UnitRef, subject: &[u8; 32]) -> Option<String> {
-        let approval = self.approval_of(unit, subject);
-        let request = self
-            .state
-            .requests
-            .iter()
-            .find(|request| request.id == approval)?;
-        let for_handler = request.error.is_some()
-            && request.kind() == RequestKind::Approval
-            && request.state() == RequestState::Answered;
-        let id: [u8; 16] = approval[..].try_into().ok()?;
-        for_handler
-            .then(|| crate::ids::InputRequestId::from_bytes(id).map(|id| id.to_string()))
-            .flatten()
+        let id: [u8; 16] = self.approval_of(unit, subject)[..].try_into().ok()?;
+        crate::ids::InputRequestId::from_bytes(id).map(|id| id.to_string())
     }
 }
 

@@ -223,7 +223,7 @@ impl Turn<'_> {
             return self.take_result(unit, rendered.action, result);
         }
         if let Some(doubt) = self.doubt_about(&rendered) {
-            return self.meets_doubt(unit, doubt);
+            return self.meets_doubt(unit, &rendered, &doubt);
         }
         let subject = self.subject_digest(unit, &rendered);
         // RUN-6.2

@@ -134,14 +134,14 @@ impl Turn<'_> {
 
     // RUN-12.14
     /// The unit is not called: what its call would make again is settled first.
-    pub(super) fn meets_doubt(&mut self, unit: UnitRef, doubt: Doubt) {
-        if self.policy_of(&doubt) == InDoubt::Fail {
+    pub(super) fn meets_doubt(&mut self, unit: UnitRef, rendered: &Rendered, doubt: &Doubt) {
+        if self.policy_of(doubt) == InDoubt::Fail {
             return self.unit_fails(unit, AMBIGUOUS_EFFECT, IN_DOUBT);
         }
         let error = Failure::of_step(unit.step, AMBIGUOUS_EFFECT, IN_DOUBT);
         let request = InputRequest {
-            earlier_execution: doubt.execution_id,
-            ..self.question_about(unit, RequestKind::AmbiguousEffect, error)
+            earlier_execution: doubt.execution_id.clone(),
+            ..self.question_about_effect(unit, rendered, &doubt.execution_id, error)
         };
         self.emit(Event::InputRequested(request));
     }

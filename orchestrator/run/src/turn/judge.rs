@@ -2,14 +2,14 @@
 
 use super::Turn;
 use super::sessions::has_patch;
+use super::time::attempt_ms;
 use crate::ids::RunId;
 use crate::journal::{
-    ChildRunEnded, Doubt, Event, Failure, OutcomeClass, RequestKind, StepRetrying, ToolCalled, ToolOutput,
-    UnitRef, Usage,
+    ChildRunEnded, Doubt, Event, Failure, OutcomeClass, StepRetrying, ToolCalled, ToolOutput, UnitRef, Usage,
 };
 use crate::outcome::AttemptOutcome;
 use crate::plan::Step;
-use crate::spec::{EffectClass, InDoubt, Limits};
+use crate::spec::{InDoubt, Limits};
 use crate::state::{StepStage, UnitStage};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -98,7 +98,7 @@ impl Turn<'_> {
             Some(error) if class == OutcomeClass::ApprovalRequired => {
                 self.ask_for_handler(unit, &error, output)
             }
-            Some(error) => self.attempt_failed(unit, class, error, live.effect(), &live.action),
+            Some(error) => self.attempt_failed(unit, class, error, &live),
         }
     }
 
@@ -135,15 +135,11 @@ impl Turn<'_> {
     }
 
     // RUN-5.2
-    fn attempt_failed(
-        &mut self,
-        unit: UnitRef,
-        class: OutcomeClass,
-        error: Failure,
-        effect: EffectClass,
-        action: &str,
-    ) {
-        let repeatable = !effect.is_effect() || self.profile(action).idempotent;
+    fn attempt_failed(&mut self, unit: UnitRef, class: OutcomeClass, error: Failure, live: &ToolCalled) {
+        let profile = self.profile(&live.action);
+        let repeatable = !live.effect().is_effect() || profile.idempotent;
+        let own_ms = attempt_ms(self.step(unit.step), &profile, &self.state.spec.limits);
+        let is_cut = live.attempt_ms < own_ms;
         match class {
             OutcomeClass::Completed | OutcomeClass::ApprovalRequired => {
                 unreachable!("an attempt that completed or asks did not fail")
@@ -151,20 +147,42 @@ impl Turn<'_> {
             OutcomeClass::NeverRan => self.try_again_uncounted(unit, error),
             OutcomeClass::FailedForGood => self.unit_fails(unit, &error.code, &error.message),
             OutcomeClass::Failed => self.try_again(unit, error),
+            OutcomeClass::TimedOut if repeatable && is_cut => self.try_again_or_await_end(unit, error),
             OutcomeClass::TimedOut if repeatable => self.try_again(unit, error),
-            OutcomeClass::TimedOut => self.in_doubt(unit, error, self.state.spec.policy.ambiguous_timeout()),
+            OutcomeClass::TimedOut => self.in_doubt(live, error, self.state.spec.policy.ambiguous_timeout()),
             OutcomeClass::Unknown if repeatable && error.code == WORKER_LOST => self.try_again(unit, error),
             OutcomeClass::Unknown if repeatable => self.try_again_uncounted(unit, error),
-            OutcomeClass::Unknown => self.in_doubt(unit, error, self.state.spec.policy.ambiguity()),
+            OutcomeClass::Unknown => self.in_doubt(live, error, self.state.spec.policy.ambiguity()),
         }
     }
 
-    fn in_doubt(&mut self, unit: UnitRef, error: Failure, policy: InDoubt) {
+    fn in_doubt(&mut self, live: &ToolCalled, error: Failure, policy: InDoubt) {
         match policy {
-            InDoubt::Ask => self.ask_about(unit, RequestKind::AmbiguousEffect, error),
-            InDoubt::Fail => self.unit_fails(unit, "AMBIGUOUS_EFFECT", &error.message),
-            InDoubt::Retry => self.try_again(unit, error),
+            InDoubt::Ask => self.ask_about_effect(live, error),
+            InDoubt::Fail => self.unit_fails(live.unit, "AMBIGUOUS_EFFECT", &error.message),
+            InDoubt::Retry => self.try_again(live.unit, error),
         }
+    }
+
+    // RUN-7.4
+    /// The time that was cut is over, and that is no failure of the step. Without a retry it waits for the end of the outer limit,
+    /// which ends the run.
+    fn try_again_or_await_end(&mut self, unit: UnitRef, error: Failure) {
+        let base = self.max_retries(unit.step);
+        let state = self.unit(unit);
+        let budget = base.saturating_mul(1 + state.extensions);
+        let asks = base > 0 && self.escalates(unit.step);
+        if state.retries < budget || asks {
+            return self.try_again(unit, error);
+        }
+        let left = i64::try_from(self.remaining_ms()).unwrap_or(i64::MAX);
+        self.emit(Event::StepRetrying(StepRetrying {
+            unit,
+            retry: 0,
+            due_at: self.now.saturating_add(left),
+            error,
+            budget,
+        }));
     }
 
     // RUN-5.3
@@ -188,7 +206,7 @@ impl Turn<'_> {
             }));
         } else if base > 0 && self.escalates(unit.step) {
             // RUN-5.4
-            self.ask_about(unit, RequestKind::RetryExtension, error);
+            self.ask_for_retries(unit, error);
         } else {
             self.unit_fails(unit, &error.code, &error.message);
         }

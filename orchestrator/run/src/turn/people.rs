@@ -1,5 +1,6 @@
 //! What people are asked, and what their answers lead to.
 
+use super::answers::{check_answer, says_the_same};
 use super::contract::Rendered;
 use super::revisions::Revised;
 use super::{Turn, refused, refused_because};
@@ -12,12 +13,12 @@ use crate::journal::{
 use crate::outcome::cut;
 use crate::plan::{InputType, StepKind};
 use crate::state::UnitStage;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::ValueView;
 use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
@@ -31,6 +32,7 @@ impl Turn<'_> {
         let request = InputRequest {
             question: format!("May the plan {name:?} run?"),
             subject_digest: Bytes::copy_from_slice(&self.plan_subject_digest(&self.state.revision)),
+            revision: self.state.revision.clone(),
             ..self.request_of(RequestKind::Approval, None, self.state.spec.limits.approval_ms)
         };
         self.emit(Event::InputRequested(request));
@@ -79,6 +81,9 @@ impl Turn<'_> {
             );
         }
         let question = texts.remove(0);
+        // The same text twice is one option.
+        let mut known = BTreeSet::new();
+        texts.retain(|option| known.insert(option.clone()));
         let limit_ms = spec.timeout_ms.unwrap_or(self.state.spec.limits.question_ms);
         let answer_type = match spec.input_type {
             InputType::Text => AnswerType::Text,
@@ -103,6 +108,7 @@ impl Turn<'_> {
             question: format!("May the step {name:?} run {action}?"),
             subject_digest: Bytes::copy_from_slice(subject),
             subject: Some(payload),
+            action: rendered.action.clone(),
             ..self.request_of(
                 RequestKind::Approval,
                 Some(unit),
@@ -127,6 +133,7 @@ impl Turn<'_> {
                     question: error.message.clone(),
                     subject_digest: Bytes::copy_from_slice(&subject),
                     subject: Some(payload),
+                    action: rendered.action,
                     error: Some(error.clone()),
                     data,
                     ..self.request_of(
@@ -138,27 +145,6 @@ impl Turn<'_> {
                 self.emit(Event::InputRequested(request));
             }
             Err((code, message)) => self.unit_fails(unit, code, &message),
-        }
-    }
-
-    /// Asks about an attempt that ended.
-    pub(super) fn ask_about(&mut self, unit: UnitRef, kind: RequestKind, error: Failure) {
-        let request = self.question_about(unit, kind, error);
-        self.emit(Event::InputRequested(request));
-    }
-
-    pub(super) fn question_about(&self, unit: UnitRef, kind: RequestKind, error: Failure) -> InputRequest {
-        let name = &self.step(unit.step).name;
-        let question = match kind {
-            RequestKind::RetryExtension => {
-                format!("The step {name:?} has no retries left. May it go on trying?")
-            }
-            _ => format!("The step {name:?} may have had its effect. What became of it?"),
-        };
-        InputRequest {
-            question,
-            error: Some(error),
-            ..self.request_of(kind, Some(unit), self.state.spec.limits.question_ms)
         }
     }
 
@@ -187,7 +173,7 @@ impl Turn<'_> {
                 ));
             }
         }
-        if request.subject_digest != answer.subject_digest && !planted::is_on(Bug::RunDigestUnchecked) {
+        if !names_subject(&request, &answer) && !planted::is_on(Bug::RunDigestUnchecked) {
             return Err(refused(
                 RefusedReason::DigestMismatch,
                 "subject_digest: is not that of the request; read it again before deciding",
@@ -240,7 +226,7 @@ impl Turn<'_> {
             .unwrap_or_default();
         let same = winner.responder.id == answer.responder.id
             && winner.decision() == answer.decision
-            && value == answer.value;
+            && says_the_same(request, answer.decision, &value, &answer.value);
         if same {
             return Ok(());
         }
@@ -278,14 +264,12 @@ impl Turn<'_> {
             return Ok(());
         }
         let four_eyes = policy.four_eyes && !planted::is_on(Bug::RunFourEyesIgnored);
-        // Who proved to have started it, whatever user it was started for, and that user.
-        let spec = &self.state.spec;
-        let started_it =
-            |name| name == spec.user_id || (responder.verified && spec.verified_author() == Some(name));
+        // The name that was proved at its start, whatever user it was started for, and that user; and the one that fired its trigger.
+        let started_it = |name| self.state.spec.is_started_by(name, responder.verified);
         if four_eyes && responder.names().any(started_it) {
             return Err(refused(
                 RefusedReason::SelfApproval,
-                "responder: the user who started the run cannot approve what it asks (four_eyes)",
+                "responder: who started the run, or fired its trigger, cannot approve what it asks (four_eyes)",
             ));
         }
         if !policy.approvers.is_empty() && !policy.approvers.contains(&responder.id) {
@@ -383,57 +367,15 @@ impl Turn<'_> {
     }
 }
 
-fn approves(decision: Decision) -> bool {
-    matches!(decision, Decision::Approve | Decision::ApproveWithEdits)
+// RUN-6.12
+/// Returns true if the answer names the subject of the request. Callers of earlier versions name none to a retry extension.
+fn names_subject(request: &InputRequest, answer: &Answer) -> bool {
+    let names_none = answer.subject_digest.is_empty() && request.kind() == RequestKind::RetryExtension;
+    names_none || request.subject_digest == answer.subject_digest
 }
 
-/// Whether the answer is one to this question.
-fn check_answer(request: &InputRequest, answer: &Answer) -> Result<(), Refused> {
-    let invalid = |message: &str| Err(refused(RefusedReason::AnswerInvalid, message));
-    let fits = match request.kind() {
-        RequestKind::Question => answer.decision == Decision::Answer,
-        RequestKind::Approval => {
-            matches!(
-                answer.decision,
-                Decision::Approve | Decision::ApproveWithEdits | Decision::Deny | Decision::Revise
-            )
-        }
-        RequestKind::RetryExtension | RequestKind::BudgetExtension => {
-            matches!(answer.decision, Decision::Extend | Decision::Fail)
-        }
-        RequestKind::AmbiguousEffect => {
-            matches!(
-                answer.decision,
-                Decision::Happened | Decision::DidNot | Decision::Fail
-            )
-        }
-    };
-    if !fits {
-        return invalid("answer: is not one to this kind of request");
-    }
-    if answer.value.len() > escapement_model::limits::OUTPUT_BYTES_MAX {
-        return invalid("answer: has more than 1 MiB");
-    }
-    if request.kind() != RequestKind::Question {
-        return Ok(());
-    }
-    let Some(value) = crate::turn::values::view(&answer.value) else {
-        return invalid("answer: is not a value");
-    };
-    match (request.answer_type(), value) {
-        (AnswerType::Text, ValueView::Text(_))
-        | (AnswerType::Confirm, ValueView::Bool(_))
-        | (AnswerType::Form, ValueView::Struct(_)) => Ok(()),
-        (AnswerType::Choice, ValueView::Text(choice))
-            if request.options.iter().any(|option| option == choice) =>
-        {
-            Ok(())
-        }
-        (AnswerType::Choice, _) => invalid("answer: must be one of the options"),
-        (AnswerType::Text, _) => invalid("answer: must be a text"),
-        (AnswerType::Confirm, _) => invalid("answer: must be true or false"),
-        (AnswerType::Form, _) => invalid("answer: must be an object"),
-    }
+fn approves(decision: Decision) -> bool {
+    matches!(decision, Decision::Approve | Decision::ApproveWithEdits)
 }
 
 /// Bytes of a question with its options.

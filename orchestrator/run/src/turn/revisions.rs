@@ -110,16 +110,16 @@ impl Turn<'_> {
                 invalid("answer: an approval can edit only if one approval is enough")
             }
             (Decision::ApproveWithEdits, None, None) => {
-                invalid("answer: an approval of a plan is edited by another plan")
+                invalid("answer: an approval of a plan is edited with approval.approve_with_edits.document")
             }
             (Decision::ApproveWithEdits, Some(_), Some(_)) => {
-                invalid("answer: an approval of a step is edited by another payload")
+                invalid("answer: an approval of a call is edited with approval.approve_with_edits.payload")
             }
             (Decision::ApproveWithEdits, Some(_), None) | (Decision::ApproveWithEdits, None, Some(_)) => {
                 Ok(())
             }
             // RUN-11.8
-            (Decision::Revise, Some(_), _) => invalid("answer: another plan is wanted of a plan alone"),
+            (Decision::Revise, Some(_), _) => Err(request.wrong_answer()),
             (Decision::Revise, None, _) if !self.has_generations_left() => {
                 invalid("answer: the planner may make no further plan, or there is none")
             }

@@ -3,9 +3,10 @@
 use super::Turn;
 use super::artifacts::{INVALID, MISSING};
 use super::revisions::Revised;
+use crate::branches::stale;
 use crate::fork::kept_of;
 use crate::journal::{Event, Failure, ReplanTriggered, Substituted};
-use crate::plan::{self, Expression, StepIndex, StepKind};
+use crate::plan::{self, StepIndex, StepKind};
 use crate::state::{ArtifactState, StepStage, UnitStage, UnitState, Verdict};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -126,24 +127,11 @@ impl Turn<'_> {
     // RUN-12.4
     /// The results that the next revision begins with: those that the changed step has no part in.
     fn kept_results(&self, changed: StepIndex) -> Vec<(u32, Event)> {
-        let mut stale = alloc::vec![false; self.plan.steps.len()];
-        let mut decides = false;
-        for (step, spec) in self.plan.steps.iter().enumerate() {
-            let asked = match &spec.kind {
-                StepKind::Condition(condition) => Some(&condition.condition),
-                StepKind::Loop(repeated) => repeated.loop_condition.as_ref(),
-                _ => None,
-            };
-            let asks = matches!(asked, Some(Expression::ResultOf(on)) if stale[*on])
-                || (step > changed && matches!(asked, Some(Expression::Text(_))));
-            stale[step] = step == changed || decides || asks || spec.depends_on.iter().any(|on| stale[*on]);
-            // What comes behind a branch depends on it.
-            decides |= stale[step] && super::advance::is_barrier(spec);
-        }
+        let changed = u32::try_from(changed).expect("a plan has at most 1024 steps");
+        let stale = stale(self.plan, &self.state.steps, &[changed].into(), None);
         let steps = (0..).zip(&self.state.steps);
         let kept = steps.filter(|(step, state)| {
-            let is_stale = stale[*step as usize];
-            !is_stale && matches!(state.stage(), StepStage::Completed | StepStage::Skipped)
+            !stale.contains(step) && matches!(state.stage(), StepStage::Completed | StepStage::Skipped)
         });
         kept.filter_map(|(step, state)| {
             let execution_of = |index: u32, unit: &UnitState| match unit.memo_of.is_empty() {

@@ -1,7 +1,7 @@
 //! What callers and operators do to a run as a whole: pause, resume, rewind, roll back, override, checkpoint, recover.
 
 use super::{Turn, refused, refused_because};
-use crate::branches::without_skipped;
+use crate::branches::stale;
 use crate::input::{DISCARDED, OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
 use crate::journal::{
     CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
@@ -61,17 +61,18 @@ impl Turn<'_> {
                 "no plan of the run is being carried out",
             ));
         }
-        let set: BTreeSet<u32> = match scope {
+        let changed: BTreeSet<u32> = match scope {
             RewindScope::Later => (first..self.n_steps()).collect(),
-            RewindScope::Dependents => self.dependents(first),
+            RewindScope::Dependents => [first].into(),
         };
-        let set = without_skipped(self.plan, &self.state.steps, set, Some(first as usize));
+        let set = stale(self.plan, &self.state.steps, &changed, Some(first as usize));
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: "rewind".to_string(),
             checkpoint: 0,
             step: Some(first),
             dependents: scope == RewindScope::Dependents,
+            data: None,
         }));
         self.reset(set);
         Ok(())
@@ -84,23 +85,6 @@ impl Turn<'_> {
             Some(steps) => Err(would_repeat(&steps)),
             None => Ok(()),
         }
-    }
-
-    /// The step and those that depend on it, directly or not; behind a barrier among them all steps do.
-    fn dependents(&self, first: u32) -> BTreeSet<u32> {
-        let mut set = BTreeSet::from([first]);
-        for step in first..self.n_steps() {
-            let spec = self.step(step);
-            let depends = |on: &usize| u32::try_from(*on).is_ok_and(|on| set.contains(&on));
-            if spec.depends_on.iter().any(depends) {
-                set.insert(step);
-            }
-            if set.contains(&step) && super::advance::is_barrier(spec) {
-                set.extend(step..self.n_steps());
-                break;
-            }
-        }
-        set
     }
 
     fn reset(&mut self, set: BTreeSet<u32>) {
@@ -145,19 +129,21 @@ impl Turn<'_> {
         let checkpoint =
             named.ok_or_else(|| refused(RefusedReason::NoCheckpoint, "the run has no such checkpoint"))?;
         let (number, completed) = (checkpoint.number, checkpoint.completed.clone());
+        let data = checkpoint.data.clone();
         let session = checkpoint.session.clone();
         let (mode, kept): (&str, BTreeSet<u32>) = match rollback {
             Rollback::Reset => ("reset", BTreeSet::new()),
             Rollback::Restore(_) => ("restore", completed.into_iter().collect()),
         };
-        let set = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
-        let set = without_skipped(self.plan, &self.state.steps, set, None);
+        let changed = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
+        let set = stale(self.plan, &self.state.steps, &changed, None);
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: mode.to_string(),
             checkpoint: number,
             step: None,
             dependents: false,
+            data: Some(data),
         }));
         // What runs share is not set back for one of them.
         if restores && self.state.spec.session_id.is_empty() && self.state.session.is_some() {
@@ -289,7 +275,7 @@ impl Turn<'_> {
 
     fn must_rest(&self) -> Result<(), Refused> {
         match self.state.shown() {
-            ShownState::Paused if !self.executes() => Err(refused(
+            ShownState::Paused | ShownState::Waiting if !self.executes() => Err(refused(
                 RefusedReason::NotPaused,
                 "a plan is being made; until then there are no steps to change",
             )),

@@ -340,6 +340,9 @@ fn a_generation_without_budget_waits_for_a_person_and_takes_no_time() {
         world
     };
     let mut world = refused();
+    // RUN-8.5, RUN-8.6: there are no steps yet that somebody could change.
+    let back = crate::world::rollback(escapement_run::Rollback::Reset);
+    assert_eq!(world.refusal(back), escapement_run::RefusedReason::NotPaused);
     world.pass(60_000).input(Input::Recovered);
     assert_eq!(world.submitted(), 1);
     world.input(Input::Pause {

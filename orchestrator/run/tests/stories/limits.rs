@@ -1,6 +1,6 @@
 //! Time: limits inside of limits, the watchdog, and what is due when.
 
-use escapement_run::journal::OutcomeClass::Failed;
+use escapement_run::journal::OutcomeClass::{Failed, TimedOut};
 use escapement_run::presets::Preset;
 use escapement_run::{Effect, Input};
 use prost::Message;
@@ -90,6 +90,41 @@ fn waiting_for_people_is_no_active_time_and_yet_a_part_of_the_life() {
     let mut world = World::with(json!([question]), limited);
     world.pass(10_000);
     assert_eq!(world.error().0, "LIFETIME_EXCEEDED");
+}
+
+// RUN-7.4, RUN-7.6
+#[test]
+fn an_attempt_that_was_cut_and_hangs_ends_the_run_by_the_outer_limit_and_not_by_its_step() {
+    type Set = fn(&mut escapement_run::spec::Limits);
+    let table: [(&str, Set); 3] = [
+        ("REVISION_TIMEOUT", |limits| limits.revision_ms = 8000),
+        ("RUN_TIMEOUT", |limits| limits.run_ms = 8000),
+        ("LIFETIME_EXCEEDED", |limits| limits.lifetime_ms = 8000),
+    ];
+    for (code, set) in table {
+        let mut short = spec(Preset::Standard);
+        set(&mut short.limits);
+        short.limits.max_retries = 0;
+        let skips = and(call("a"), json!({"on_failure": "skip"}));
+        for first in [call("a"), skips] {
+            let mut world = World::with(json!([first, call("b")]), short.clone());
+            world.pass(7000).fail("a", TimedOut);
+            assert_eq!(world.run.shown().as_str(), "running", "{code}");
+            assert_eq!(world.submitted(), 1, "there is no retry");
+            world.pass(999);
+            assert_eq!(world.run.shown().as_str(), "running", "{code}");
+            world.pass(1);
+            assert_eq!(
+                (world.run.shown().as_str(), world.error().0.as_str()),
+                ("timeout", code)
+            );
+        }
+        // An attempt with all the time of its own limit has failed by itself.
+        let own = and(call("a"), json!({"timeout_ms": 1000}));
+        let mut world = World::with(json!([own, call("b")]), short);
+        world.pass(1000).fail("a", TimedOut);
+        assert_eq!(world.error().0, "TOOL_TIMEOUT", "{code}");
+    }
 }
 
 // RUN-7.4

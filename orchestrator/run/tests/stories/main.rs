@@ -30,6 +30,7 @@ mod safety;
 mod schemas;
 mod sessions;
 mod steps;
+mod subjects;
 mod substitutions;
 mod verbs;
 mod words;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use escapement_run::journal::Decision::{Answer, Approve, ApproveWithEdits, Deny};
 use escapement_run::journal::OutcomeClass::{ApprovalRequired, Failed};
-use escapement_run::journal::{RequestKind, RequestState, ResponderKind};
+use escapement_run::journal::{RequestKind, RequestState, Responder, ResponderKind};
 use escapement_run::outcome::{ContractEnd, ContractError, classify};
 use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
@@ -265,6 +265,31 @@ fn agents_the_user_under_four_eyes_and_strangers_do_not_approve_and_may_deny() {
 
 // RUN-6.8
 #[test]
+fn under_four_eyes_neither_the_one_that_fired_its_trigger_approves_nor_a_user_of_it() {
+    let mut strict = at_level(2);
+    strict.policy.four_eyes = true;
+    strict.fired_by = Some(Box::new(Responder {
+        id: "eve".to_owned(),
+        verified: true,
+        users: vec!["mallory".to_owned()],
+        ..Responder::default()
+    }));
+    let mut world = World::with(json!([tool("a", "mail.send", &[])]), strict);
+    let request = world.asked();
+    for who in ["ada", "eve", "mallory"] {
+        let answer = world.answer_of(&request, who, Approve, Value::Null);
+        assert_eq!(
+            world.refusal(Input::Answer(answer)),
+            RefusedReason::SelfApproval,
+            "{who}"
+        );
+    }
+    world.answer(Approve, Value::Null);
+    assert_eq!(world.shows(), "running: a running");
+}
+
+// RUN-6.8
+#[test]
 fn a_quorum_counts_different_responders() {
     let mut two = at_level(2);
     two.policy.quorum = 2;
@@ -293,6 +318,42 @@ fn a_handler_can_ask_for_an_approval_and_is_called_with_it() {
     );
     world.fail("a", ApprovalRequired);
     assert_eq!(world.error().0, "APPROVAL_REQUIRED");
+}
+
+// RUN-6.2, RUN-6.7
+#[test]
+fn whoever_opened_the_gate_the_handler_has_the_approval_and_does_not_ask_in_vain() {
+    for level in 0..=4 {
+        for action in ["safe.write", "mail.send", "danger.erase"] {
+            for handler_asks in [false, true] {
+                let mut world = World::with(json!([tool("a", action, &[])]), at_level(level));
+                if level == 1 {
+                    world.answer(Approve, Value::Null);
+                }
+                let gate = world.run.state().open_requests().next().cloned();
+                let mut approved = gate.map(|request| {
+                    world.answer(Approve, Value::Null);
+                    request.id
+                });
+                let has = |world: &World| world.environment("a")["escapement_run"]["approval"].clone();
+                let id = |bytes: &Bytes| {
+                    let id = escapement_run::ids::InputRequestId::from_bytes(bytes[..].try_into().unwrap());
+                    json!(id.unwrap().to_string())
+                };
+                let case = format!("level {level}, {action}, handler asks: {handler_asks}");
+                // A handler that wants an approval asks for one only if it was given none.
+                if handler_asks && has(&world) == Value::Null {
+                    world.fail("a", ApprovalRequired);
+                    approved = Some(world.asked().id);
+                    world.answer(Approve, Value::Null);
+                }
+                let expected = approved.as_ref().map_or(Value::Null, id);
+                assert_eq!(has(&world), expected, "{case}");
+                world.complete("a", json!({}));
+                assert_eq!(world.run.shown().as_str(), "completed", "{case}");
+            }
+        }
+    }
 }
 
 // RUN-6.7

@@ -1,12 +1,14 @@
 //! Pause, resume, cancel, rewind, roll back, override, checkpoint.
 
+use escapement_model::opaque::ValueView;
 use escapement_run::journal::Decision::Answer;
+use escapement_run::journal::Event;
 use escapement_run::journal::OutcomeClass::Failed;
 use escapement_run::presets::Preset;
 use escapement_run::{Input, OverrideWord, RefusedReason, RewindScope, Rollback};
 use serde_json::json;
 
-use crate::world::{World, and, call, call_after, completed, encoded, opaque, rollback, spec, tool};
+use crate::world::{World, and, call, call_after, completed, encoded, json_of, opaque, rollback, spec, tool};
 
 fn pause() -> Input {
     Input::Pause {
@@ -207,6 +209,12 @@ fn a_rollback_needs_a_checkpoint_and_a_run_that_rests() {
     );
     world.input(rollback(Rollback::Reset));
     assert_eq!(world.shows(), "paused: a pending, b pending");
+    let back = world.journal.iter().find_map(|entry| match &entry.event {
+        Some(Event::RunRolledBack(back)) => back.data.clone(),
+        _ => None,
+    });
+    let data = back.expect("it says to which checkpoint").inline;
+    assert_eq!(json_of(ValueView::Struct(&data)), json!({"at": "noon"}));
     world.input(resume());
     assert_eq!(world.shows(), "running: a running, b pending");
 }
@@ -408,6 +416,81 @@ fn a_rewind_of_dependents_sets_everything_behind_a_barrier_among_them_back() {
     );
 }
 
+// RUN-8.4
+#[test]
+fn a_rewind_of_dependents_takes_the_decisions_back_that_were_made_of_a_result() {
+    let asks = |condition: &str| {
+        json!({"key": "if", "type": "condition",
+            "config": {"condition": condition, "true_step": "yes", "false_step": "no"}})
+    };
+    let world = |condition: &str| {
+        let yes = and(call("yes"), json!({"on_success": "end"}));
+        let steps = json!([
+            call("a"),
+            call("b"),
+            asks(condition),
+            yes,
+            call("no"),
+            call("end")
+        ]);
+        let mut world = World::of(steps);
+        world.complete("a", json!({"n": 1})).complete("b", json!({}));
+        if !condition.starts_with("result:") {
+            world.input(Input::Evaluated {
+                evaluation: 1,
+                result: Ok(true),
+            });
+        }
+        world.complete("yes", json!({}));
+        world.input(rewind("a", RewindScope::Dependents));
+        world
+    };
+    // None of these depends on "a" by `depends_on`.
+    for condition in ["result:a", "results.a.n > 0"] {
+        assert_eq!(
+            world(condition).shows(),
+            "running: a running, b completed, if pending, yes pending, no pending, end pending",
+            "{condition}"
+        );
+    }
+    assert_eq!(
+        world("input.n > 0").shows(),
+        "running: a pending, b completed, if completed, yes completed, no skipped branch, end running"
+    );
+    let sees = json!({"key": "d", "type": "llm_decision", "config": {"prompt": "?"}});
+    let mut world = World::of(json!([call("a"), call("b"), sees, call("c")]));
+    world.complete("a", json!({})).complete("b", json!({}));
+    world.complete("d", json!({"content": "yes"}));
+    world.input(rewind("a", RewindScope::Dependents));
+    assert_eq!(
+        world.shows(),
+        "running: a pending, b completed, d pending, c running",
+        "a model that was shown the result is asked again"
+    );
+}
+
+// RUN-8.5
+#[test]
+fn a_restore_takes_back_what_was_made_of_a_failure_that_is_taken_back() {
+    let fails = and(call("a"), json!({"required": false, "retry": {"max_retries": 0}}));
+    let takes = and(
+        call_after("b", &["a"]),
+        json!({"on_dependency_failure": "null_input"}),
+    );
+    let mut world = World::of(json!([fails, takes, call("c"), call("d")]));
+    world.fail("a", Failed);
+    world.complete("b", json!({})).complete("c", json!({}));
+    world.input(Input::Checkpoint {
+        data: opaque(&json!({})),
+    });
+    world.input(pause()).complete("d", json!({}));
+    world.input(rollback(Rollback::Restore(None)));
+    assert_eq!(
+        world.shows(),
+        "paused: a pending, b pending, c completed, d pending"
+    );
+}
+
 // RUN-8.4, RUN-5.6
 #[test]
 fn a_rewind_of_one_failure_leaves_the_other() {
@@ -422,6 +505,23 @@ fn a_rewind_of_one_failure_leaves_the_other() {
     world.input(rewind("a", RewindScope::Dependents));
     world.complete("c", json!({})).complete("a", json!({}));
     assert_eq!(world.shows(), "failed: a completed, b failed BROKEN, c completed");
+}
+
+// RUN-8.6, RUN-14.3
+#[test]
+fn an_operator_completes_a_step_whose_own_patch_is_none() {
+    let items = json!({"key": "a", "type": "parallel", "config": {"steps": [
+        {"tool_name": "pure.work", "tool_args": {}}, {"tool_name": "pure.work", "tool_args": {}}]}});
+    let mut world = World::of(json!([items, call("b")]));
+    world.complete_unit("a", 0, json!({"$state_patch": 7}));
+    world.input(pause());
+    world.fail_unit("a", 1, Failed);
+    world.input(Input::Override {
+        step_key: "a".to_owned(),
+        word: OverrideWord::Complete(encoded(&json!({"by": "hand"}))),
+        reason: "it is done".to_owned(),
+    });
+    assert_eq!(world.shows(), "paused: a completed, b pending");
 }
 
 // RUN-8.6

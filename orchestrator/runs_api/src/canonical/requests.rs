@@ -11,14 +11,25 @@ use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use escapement_wire::runs::v1::trigger::Config;
 use prost::Message;
 
-use super::{sort, sort_object, sort_value};
+use super::{lower, mean, sort, sort_object, sort_value, without_empty};
 
-/// A request that may be repeated. Its objects may come with their keys in another order each time.
+/// A request that may be repeated. It may be spelled in another way each time.
 pub(crate) trait Repeatable: Message + Clone {
     /// Puts the keys of all its objects in order.
     fn sort_keys(&mut self);
 
-    /// The request, encoded with the keys of its objects in order.
+    /// Puts the meaning of documents and ids in their places.
+    fn reduce(&mut self) {}
+
+    /// Encodes the meaning of the request.
+    fn encode_meaning(&self) -> Vec<u8> {
+        let mut request = self.clone();
+        request.reduce();
+        request.sort_keys();
+        request.encode_to_vec()
+    }
+
+    /// Encodes the request with the keys of its objects in order, as earlier versions compared it.
     fn encode_in_order(&self) -> Vec<u8> {
         let mut request = self.clone();
         request.sort_keys();
@@ -47,6 +58,28 @@ without_objects!(
 );
 
 impl Repeatable for v1::CreateRunRequest {
+    fn reduce(&mut self) {
+        match &mut self.what {
+            // Only its importer knows the meaning of a document of another format.
+            Some(What::Document(document)) if self.format.is_empty() => mean(document),
+            Some(What::PlanId(plan_id)) => lower(plan_id),
+            _ => {}
+        }
+        without_empty(&mut self.input);
+        without_empty(&mut self.environment);
+        without_empty(&mut self.metadata);
+        lower(&mut self.goal_id);
+        lower(&mut self.trigger_id);
+        self.limits = self
+            .limits
+            .take()
+            .filter(|limits| *limits != v1::Limits::default());
+        self.policy = self
+            .policy
+            .take()
+            .filter(|policy| *policy != v1::Policy::default());
+    }
+
     fn sort_keys(&mut self) {
         if let Some(What::Document(document)) = &mut self.what {
             sort_object(document);
@@ -66,12 +99,23 @@ impl Repeatable for v1::CreateRunRequest {
 }
 
 impl Repeatable for v1::ForkRunRequest {
+    fn reduce(&mut self) {
+        lower(&mut self.run_id);
+        self.document.iter_mut().for_each(mean);
+    }
+
     fn sort_keys(&mut self) {
         sort(&mut self.document);
     }
 }
 
 impl Repeatable for v1::CreateTriggerRequest {
+    fn reduce(&mut self) {
+        if let Some(run) = self.trigger.as_mut().and_then(|trigger| trigger.run.as_mut()) {
+            run.reduce();
+        }
+    }
+
     fn sort_keys(&mut self) {
         let Some(trigger) = &mut self.trigger else {
             return;
@@ -107,6 +151,10 @@ impl Repeatable for v1::CreateCheckpointRequest {
 }
 
 impl Repeatable for v1::CreatePlanRequest {
+    fn reduce(&mut self) {
+        self.document.iter_mut().for_each(mean);
+    }
+
     fn sort_keys(&mut self) {
         sort(&mut self.document);
     }
@@ -139,6 +187,11 @@ impl Repeatable for v1::UpdatePlanStepRequest {
 }
 
 impl Repeatable for v1::PutPlanDocumentRequest {
+    fn reduce(&mut self) {
+        lower(&mut self.plan_id);
+        self.document.iter_mut().for_each(mean);
+    }
+
     fn sort_keys(&mut self) {
         sort(&mut self.document);
     }
@@ -151,6 +204,15 @@ impl Repeatable for v1::ImportPlanRequest {
 }
 
 impl Repeatable for v1::RespondToInputRequest {
+    fn reduce(&mut self) {
+        lower(&mut self.input_request_id);
+        if let Some(Answer::Approval(approval)) = &mut self.answer
+            && let Some(Decision::ApproveWithEdits(edits)) = &mut approval.decision
+        {
+            edits.document.iter_mut().for_each(mean);
+        }
+    }
+
     fn sort_keys(&mut self) {
         match &mut self.answer {
             Some(Answer::Form(form)) => sort_object(form),
@@ -199,6 +261,62 @@ mod tests {
             [("a", "b"), ("b", "a"), ("a", "c")].map(|(one, two)| answer(&object(one, two)));
         assert_eq!(one.encode_in_order(), same.encode_in_order());
         assert_ne!(one.encode_in_order(), other.encode_in_order());
+    }
+
+    // RUN-1.2
+    #[test]
+    fn a_repeated_request_is_the_same_if_it_means_the_same() {
+        use escapement_wire::json::to_opaque;
+        use serde_json::json;
+        let step = json!({"key": "a", "type": "tool_call", "config": {"tool_name": "echo"}});
+        let short = json!({"schema": "escapement.plan/1", "name": "n", "steps": [step]});
+        let mut spelled = short.clone();
+        (spelled["parallel"], spelled["goal"]) = (json!(false), json!(""));
+        let mut other = short.clone();
+        other["name"] = json!("m");
+        let [short, spelled, other] =
+            [short, spelled, other].map(|document| to_opaque(document.as_object().unwrap()));
+        let create = |document: &Opaque, input: Option<Opaque>| v1::CreateRunRequest {
+            what: Some(v1::create_run_request::What::Document(document.clone())),
+            input,
+            ..v1::CreateRunRequest::default()
+        };
+        let one = create(&short, None);
+        let same = create(&spelled, Some(Opaque::default()));
+        assert_eq!(one.encode_meaning(), same.encode_meaning());
+        assert_ne!(one.encode_in_order(), same.encode_in_order());
+        assert_ne!(one.encode_meaning(), create(&other, None).encode_meaning());
+        let trigger = |run: v1::CreateRunRequest| v1::CreateTriggerRequest {
+            trigger: Some(v1::Trigger {
+                run: Some(run),
+                ..v1::Trigger::default()
+            }),
+            ..v1::CreateTriggerRequest::default()
+        };
+        assert_eq!(
+            trigger(one).encode_meaning(),
+            trigger(same).encode_meaning(),
+            "of a trigger"
+        );
+        let fork = |document: &Opaque, run_id: &str| v1::ForkRunRequest {
+            run_id: run_id.to_owned(),
+            document: Some(document.clone()),
+            ..v1::ForkRunRequest::default()
+        };
+        let (lower, upper) = (
+            "6b1fd5a2-4b8f-4f43-9d4e-0d9a7a3b1c2d",
+            "6B1FD5A2-4B8F-4F43-9D4E-0D9A7A3B1C2D",
+        );
+        assert_eq!(
+            fork(&short, lower).encode_meaning(),
+            fork(&spelled, upper).encode_meaning()
+        );
+        let save = |document: &Opaque| v1::CreatePlanRequest {
+            document: Some(document.clone()),
+            ..v1::CreatePlanRequest::default()
+        };
+        assert_eq!(save(&short).encode_meaning(), save(&spelled).encode_meaning());
+        assert_ne!(save(&short).encode_meaning(), save(&other).encode_meaning());
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) fn read(mut request: v1::RespondToInputRequest, caller: &Principal) -
     };
     let repeated = (!request.request_id.is_empty()).then(|| ClientRequest {
         key: key(&responder, &caller.issuer, &request.request_id),
-        digest: Sha256::digest(request.encode_in_order()).into(),
+        digest: Sha256::digest(request.encode_meaning()).into(),
     });
     Ok(Read {
         answer: Answer {

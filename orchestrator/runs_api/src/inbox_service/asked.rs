@@ -1,13 +1,14 @@
 //! Requests as the store and their runs have them.
 
-use escapement_model::{InputRequestId, RunId};
-use escapement_run::journal::{InputRequest, RequestKind, RequestState};
+use escapement_model::{ExecutionId, InputRequestId, RunId};
+use escapement_run::journal::{AnswerType, InputRequest, RequestKind, RequestState};
 use escapement_run::plan::Plan;
-use escapement_run::{Answer, Blobs, Run};
+use escapement_run::{Answer, Blobs, Run, says_the_same};
 use escapement_runs_host::request_state_byte;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::{Scope, StoredInputRequest};
 use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::respond_to_input_request::Answer as Given;
 use prost::Message;
 use std::sync::Arc;
 
@@ -60,6 +61,22 @@ enum Shown {
     Nothing,
 }
 
+/// Shows which workers had what is in doubt, as far as the contract has it on record.
+pub(super) async fn show_workers<'a>(
+    runs: &RunsHandle,
+    requests: impl Iterator<Item = &'a mut v1::InputRequest>,
+) {
+    let parsed = requests.filter_map(|request| {
+        let execution_id: ExecutionId = request.execution_id.parse().ok()?;
+        Some((execution_id, request))
+    });
+    let (executions, requests): (Vec<_>, Vec<_>) = parsed.unzip();
+    let records = runs.records_of(executions).await;
+    for (request, record) in requests.into_iter().zip(records) {
+        request.worker_id = record.worker_id;
+    }
+}
+
 /// The request of a run. `given`: the plan that it is about, if that is not the current one.
 fn shown(
     stored: &StoredInputRequest,
@@ -100,6 +117,31 @@ fn in_run(run: &Run, id: InputRequestId) -> Option<&InputRequest> {
     requests.find(|request| request.id[..] == id.as_bytes()[..])
 }
 
+// RUN-6.5
+/// Refuses an answer of another shape than the one that fits the request, as long as that is open.
+pub(super) fn check_shape(stored: &StoredInputRequest, given: &Given) -> Result<(), CallError> {
+    let Some(request) = forgotten(stored).filter(|request| request.state() == RequestState::Open) else {
+        return Ok(());
+    };
+    let fits = match (request.kind(), given) {
+        (RequestKind::Question, Given::Text(_)) => request.answer_type() == AnswerType::Text,
+        (RequestKind::Question, Given::Choice(_)) => request.answer_type() == AnswerType::Choice,
+        (RequestKind::Question, Given::Confirm(_)) => request.answer_type() == AnswerType::Confirm,
+        (RequestKind::Question, Given::Form(_)) => request.answer_type() == AnswerType::Form,
+        (RequestKind::Approval, Given::Approval(_))
+        | (RequestKind::AmbiguousEffect, Given::Effect(_))
+        | (RequestKind::RetryExtension | RequestKind::BudgetExtension, Given::Extend(_)) => true,
+        _ => false,
+    };
+    match fits {
+        true => Ok(()),
+        false => {
+            let refused = request.wrong_answer();
+            Err(CallError::Refused(refused.reason, refused.message))
+        }
+    }
+}
+
 /// A request that its run has forgotten: what was asked, and how it ended.
 fn forgotten(stored: &StoredInputRequest) -> Option<InputRequest> {
     let mut request = InputRequest::decode(stored.record.clone()).ok()?;
@@ -123,14 +165,15 @@ pub(super) enum Said {
 /// Compares an answer with the one that won.
 pub(super) async fn said_to(runs: &RunsHandle, run_id: RunId, answer: Answer) -> Result<Said, Rejection> {
     let look = move |run: &Run, blobs: &dyn Blobs| {
-        let request = in_run(run, answer.request_id);
-        let Some(winner) = request.and_then(|request| request.answer.as_ref()) else {
+        let asked = in_run(run, answer.request_id);
+        let answered = asked.and_then(|asked| Some((asked, asked.answer.as_ref()?)));
+        let Some((asked, winner)) = answered else {
             return Said::Nothing;
         };
         let value = winner.value.as_ref().map(|value| value.load(blobs));
         let is_same = winner.responder.id == answer.responder.id
             && winner.decision() == answer.decision
-            && value.unwrap_or_default() == answer.value;
+            && says_the_same(asked, answer.decision, &value.unwrap_or_default(), &answer.value);
         match is_same {
             true => Said::Same,
             false => Said::Other(format!(

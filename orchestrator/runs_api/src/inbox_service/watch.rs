@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::LISTED_BYTES_MAX;
-use super::asked::{kind_of, stored, view};
+use super::asked::{kind_of, show_workers, stored, view};
 use crate::errors::Rejection;
 use crate::views::{request_state, signed, uuid_text};
 use crate::watching::{self, End, Watched};
@@ -131,7 +131,8 @@ impl WatchedInbox {
                 .into_iter()
                 .filter(|request| request.number <= last && self.wanted.has(request));
             for request in told {
-                if let Some(shown) = view(&self.runs, request, LISTED_BYTES_MAX).await? {
+                if let Some(mut shown) = view(&self.runs, request, LISTED_BYTES_MAX).await? {
+                    show_workers(&self.runs, std::iter::once(&mut shown)).await;
                     let told = Some(Told::InputRequest(shown));
                     let change = Change::IsOpen.into();
                     watcher
@@ -181,7 +182,8 @@ impl WatchedInbox {
             RequestState::Open => Change::Opened,
             RequestState::Answered | RequestState::Expired | RequestState::Closed => Change::Ended,
         };
-        let shown = found.unwrap_or_else(|| removed(change));
+        let mut shown = found.unwrap_or_else(|| removed(change));
+        show_workers(&self.runs, std::iter::once(&mut shown)).await;
         watcher.send(self.answer(Told::InputRequest(shown), word)).await?;
         Ok(true)
     }

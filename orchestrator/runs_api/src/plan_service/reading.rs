@@ -219,11 +219,12 @@ pub(crate) fn target(
 
 /// What the caller of this request may repeat, if it names it.
 pub(crate) fn repeatable(request_id: &str, request: &impl Repeatable) -> Option<SavedRequest> {
-    let digest = Sha256::digest(request.encode_in_order());
+    let digest = |encoded: Vec<u8>| Bytes::copy_from_slice(&Sha256::digest(encoded));
     (!request_id.is_empty()).then(|| SavedRequest {
         id: request_id.to_owned(),
-        digest: Bytes::copy_from_slice(&digest),
+        digest: digest(request.encode_meaning()),
         step_key: String::new(),
+        spelled: digest(request.encode_in_order()),
     })
 }
 

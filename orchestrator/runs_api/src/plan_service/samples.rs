@@ -40,6 +40,7 @@ impl Plans {
                 id: format!("sample {}", sample.key),
                 digest: Bytes::copy_from_slice(&Sha256::digest(&sample.key)),
                 step_key: String::new(),
+                spelled: Bytes::new(),
             };
             let document = Some(sample.document);
             let shown = self.save_new(&new, document, Some(request), saver).await?;

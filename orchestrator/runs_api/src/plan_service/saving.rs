@@ -85,7 +85,10 @@ pub(crate) async fn create(
     let work = move |store: &mut dyn RunStore, now| {
         let reader = store.reader()?;
         if let Some((definition, saved)) = saved_plan(&*reader, &target.plan_id, &target.user_id)? {
-            let is_same = saved.requests.first() == target.request.as_ref();
+            let is_same = match (saved.requests.first(), &target.request) {
+                (Some(known), Some(request)) => request.repeats(known),
+                (known, request) => known.is_none() && request.is_none(),
+            };
             return match is_same {
                 true => Ok(Ok(shown(&*reader, definition, saved)?)),
                 false => Ok(Err(CallError::RequestIdReused.into())),
@@ -111,7 +114,7 @@ pub(crate) async fn change(
         if let Some(request) = &target.request
             && let Some(known) = saved.requests.iter().find(|known| known.id == request.id)
         {
-            return match known.digest == request.digest {
+            return match request.repeats(known) {
                 true => Ok(Ok(Shown {
                     step_key: known.step_key.clone(),
                     ..shown(&*reader, definition, saved.clone())?
@@ -308,6 +311,7 @@ fn revise(saved: &mut SavedPlan, plan: &Plan) -> Content {
 fn remember(saved: &mut SavedPlan, request: Option<&SavedRequest>, step_key: &str) {
     saved.requests.extend(request.map(|request| SavedRequest {
         step_key: step_key.to_owned(),
+        spelled: Bytes::new(),
         ..request.clone()
     }));
     if saved.requests.len() > REQUESTS_KEPT {

@@ -1,7 +1,7 @@
 //! `CreateRun` and `PreviewRun`: from what was asked to what is run.
 
 use super::Runs;
-use super::ids::{client_request, new_run_id};
+use super::ids::{client_request, new_run_id, spelled_digest};
 use crate::caller::{Caller, Made, check_run, scope};
 use crate::errors::Rejection;
 use crate::expressions;
@@ -13,6 +13,7 @@ use crate::views::{Detail, run_view};
 use bytes::Bytes;
 use escapement_model::spelling::Speller;
 use escapement_model::{Opaque, PlanId, RunId};
+use escapement_run::journal::Responder;
 use escapement_run::plan::import::{Format, import};
 use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::presets::Preset;
@@ -27,6 +28,28 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Causes of a run that a trigger starts.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// Triggers in a row, this one included.
+    pub(crate) depth: u32,
+    /// Responder that fired it, if that is known.
+    pub(crate) fired_by: Option<Box<Responder>>,
+}
+
+impl Started {
+    /// Returns the causes of a run after so many triggers in a row, fired by this responder.
+    pub(crate) fn new(depth: u32, fired_by: Option<&Responder>) -> Self {
+        let fired_by = fired_by.cloned().map(Box::new);
+        Self { depth, fired_by }
+    }
+
+    /// Returns the causes of a run that nobody fired and no other trigger led to.
+    pub(crate) fn alone() -> Self {
+        Self::new(1, None)
+    }
+}
 
 /// Everything that a run is made from.
 struct Resolved {
@@ -47,7 +70,8 @@ impl Runs {
             true => None,
             false => {
                 let scope = scope(&made.origin.namespace, &made.user_id);
-                client_request("create", &scope, &request.request_id, &request)
+                let client = client_request("create", &scope, &request.request_id, &request);
+                self.as_kept(client, spelled_digest("create", &request)).await?
             }
         };
         let resolved = match self.resolve(&request, &made).await {
@@ -104,7 +128,7 @@ impl Runs {
         &self,
         request: &v1::CreateRunRequest,
         made: &Made,
-        trigger_depth: u32,
+        started: Started,
         run_id: RunId,
         client: Option<ClientRequest>,
     ) -> Result<(Create, Links), Rejection> {
@@ -116,9 +140,29 @@ impl Runs {
         self.require_session(&made.origin.namespace, &spec.session_id, &spec.user_id)
             .await?;
         let mut header = Header::of(&resolved.spec);
-        header.trigger_depth = trigger_depth;
+        header.trigger_depth = started.depth;
         resolved.spec.header = header.encoded();
+        resolved.spec.fired_by = started.fired_by;
         Ok(create_of(request, resolved, run_id, client))
+    }
+
+    /// The request with the digest of its spelling, if an earlier version has kept it by that.
+    pub(super) async fn as_kept(
+        &self,
+        request: Option<ClientRequest>,
+        spelled: [u8; 32],
+    ) -> Result<Option<ClientRequest>, Rejection> {
+        let Some(request) = request else {
+            return Ok(None);
+        };
+        if request.digest == spelled {
+            return Ok(Some(request));
+        }
+        let key = request.key.clone();
+        let made = self.runs.readers().read(move |reader| reader.created_by(&key));
+        let is_kept = made.await?.is_some_and(|(_, digest)| digest == spelled);
+        let digest = if is_kept { spelled } else { request.digest };
+        Ok(Some(ClientRequest { digest, ..request }))
     }
 
     /// The run that the same request has made before.

@@ -1,7 +1,7 @@
 //! `ForkRun` and `RetryRun`: new runs that keep what other ones did.
 
 use super::Runs;
-use super::ids::{client_request, new_run_id};
+use super::ids::{client_request, new_run_id, spelled_digest};
 use super::steps::{point_named, step_named, unknown_step};
 use super::verbs::etag;
 use crate::caller::{Caller, check_run};
@@ -35,6 +35,7 @@ impl Runs {
         let run_id = run_id.expect("an id that is missing is a problem");
         let edited = request.document.as_ref().map(edited).transpose()?;
         let client = client_request("fork", &run_id.to_string(), &request.request_id, &request);
+        let client = self.as_kept(client, spelled_digest("fork", &request)).await?;
         if let Some(before) = self.made_before(client.as_ref()).await? {
             let run = Some(self.look_afterwards(before).await?);
             return Ok(v1::ForkRunResponse { run });

@@ -39,12 +39,18 @@ pub(super) fn client_request(
         key.update((part.len() as u64).to_le_bytes());
         key.update(part);
     }
-    let digest = Sha256::new()
-        .chain_update(verb)
-        .chain_update([0])
-        .chain_update(request.encode_in_order());
     Some(ClientRequest {
         key: format!("{kind} {}", hex::text(&key.finalize())),
-        digest: digest.finalize().into(),
+        digest: digest_of(verb, &request.encode_meaning()),
     })
+}
+
+/// The digest by which earlier versions have kept the request: of how it is spelled.
+pub(super) fn spelled_digest(verb: &str, request: &impl Repeatable) -> [u8; 32] {
+    digest_of(verb, &request.encode_in_order())
+}
+
+fn digest_of(verb: &str, encoded: &[u8]) -> [u8; 32] {
+    let digest = Sha256::new().chain_update(verb).chain_update([0]);
+    digest.chain_update(encoded).finalize().into()
 }

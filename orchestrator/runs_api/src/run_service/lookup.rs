@@ -17,7 +17,8 @@ impl Runs {
         let seen = self.look(run_id, |run, blobs| {
             (run_view(run, blobs, Detail::Full), RevisionPlans::of(run))
         });
-        let (run, plans) = seen.await?;
+        let (mut run, plans) = seen.await?;
+        self.drop_ended(&mut run.orphans).await;
         let last = backward(&self.runs, run_id, u64::MAX - 1, LAST_EVENTS, LAST_EVENTS_BYTES).await?;
         let plans = plans.with_those_of(&self.runs, &last.entries).await?;
         let last_events = last.entries.iter();
@@ -49,9 +50,16 @@ impl Runs {
             };
         }
         let run = self.in_turn(|| self.look(run_id, |run, blobs| run_view(run, blobs, Detail::Usual)));
-        Ok(v1::WaitRunResponse {
-            run: Some(run.await?),
-        })
+        let mut run = run.await?;
+        self.drop_ended(&mut run.orphans).await;
+        Ok(v1::WaitRunResponse { run: Some(run) })
+    }
+
+    /// Drops the executions of which the contract has the end on record.
+    async fn drop_ended(&self, orphans: &mut Vec<String>) {
+        let executions = orphans.iter().filter_map(|id| id.parse().ok()).collect();
+        let mut records = self.runs.records_of(executions).await.into_iter();
+        orphans.retain(|_| records.next().is_none_or(|record| record.outcome.is_empty()));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Namespace, Opaque, RunId};
+use escapement_run::journal::Responder;
 use escapement_run::{Blobs, Run};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::CallError;
@@ -39,6 +40,8 @@ pub(super) struct Event {
     pub(super) started_by: String,
     /// Whose triggers hear of it, of those of the namespace.
     pub(super) heard: Heard,
+    /// Publisher of the event, or the responder that fired the trigger of its run; `None` if that is not known.
+    pub(super) fired_by: Option<Box<Responder>>,
 }
 
 /// Whose triggers hear of an event.
@@ -70,6 +73,7 @@ struct About {
     user_id: String,
     header: Header,
     root: Header,
+    fired_by: Option<Box<Responder>>,
 }
 
 impl Triggers {
@@ -106,6 +110,7 @@ impl Triggers {
         };
         let found = Found {
             depth: event.depth + 1,
+            fired_by: event.fired_by.clone(),
             ..Found::new(cause, now_ms(), event.data.clone())
         };
         self.fire(trigger_id, found).await
@@ -195,6 +200,7 @@ impl Triggers {
                 depth: 0,
                 started_by: String::new(),
                 heard: Heard::AsFound(owner),
+                fired_by: None,
             }));
         }
         let Ok(run_id) = about.parse::<RunId>() else {
@@ -230,6 +236,7 @@ impl Triggers {
                 String::new()
             },
             heard: Heard::AsFound(found.user_id),
+            fired_by: found.fired_by,
         }))
     }
 
@@ -257,6 +264,7 @@ impl Triggers {
                 state_of(run.shown()).as_str_name(),
                 spec.user_id.clone(),
                 Header::of(spec),
+                spec.fired_by.clone(),
             )
         };
         let Some(root) = root.await? else {
@@ -264,7 +272,7 @@ impl Triggers {
         };
         let runs = self.0.maker.handle();
         let looked = async {
-            let (state, user_id, header) = runs.look(run_id, header).await?;
+            let (state, user_id, header, fired_by) = runs.look(run_id, header).await?;
             let root = match root == run_id {
                 true => header.clone(),
                 false => runs.look(root, |run, _| Header::of(&run.state().spec)).await?,
@@ -274,6 +282,7 @@ impl Triggers {
                 user_id,
                 header,
                 root,
+                fired_by,
             })
         };
         match looked.await {
@@ -301,7 +310,12 @@ fn root_of(reader: &dyn RunReader, run_id: RunId) -> Result<Option<RunId>, Store
 }
 
 /// An event of a caller.
-pub(super) fn published(namespace: Namespace, heard: Heard, request: v1::PublishEventRequest) -> Event {
+pub(super) fn published(
+    namespace: Namespace,
+    heard: Heard,
+    fired_by: Option<Box<Responder>>,
+    request: v1::PublishEventRequest,
+) -> Event {
     Event {
         namespace,
         kind: request.r#type,
@@ -310,6 +324,7 @@ pub(super) fn published(namespace: Namespace, heard: Heard, request: v1::Publish
         depth: 0,
         started_by: String::new(),
         heard,
+        fired_by,
     }
 }
 

@@ -3,6 +3,7 @@
 use escapement_model::opaque::StructBuilder;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, RunId};
+use escapement_run::journal::Responder;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
@@ -19,6 +20,7 @@ use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
 use super::record::{Kept, KeptFiring, kept, put, trigger};
 use super::turns::request_of_firing;
 use crate::errors::Rejection;
+use crate::run_service::Started;
 
 /// A cause that was found.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Found {
     pub(super) depth: u32,
     /// True for the turn of a firing that has waited.
     pub(super) has_waited: bool,
+    /// Responder that asked for it, or published its event, if that is known.
+    pub(super) fired_by: Option<Box<Responder>>,
 }
 
 impl Found {
@@ -44,6 +48,7 @@ impl Found {
             data,
             depth: 1,
             has_waited: false,
+            fired_by: None,
         }
     }
 }
@@ -127,12 +132,12 @@ impl Triggers {
         found: &Found,
     ) -> Result<Made, Rejection> {
         let request = request_of(trigger_id, before, key, found);
-        let client = request_of_firing(key);
-        let made = before.made();
+        let (made, client) = (before.made(), Some(request_of_firing(key)));
+        let started = Started::new(found.depth, found.fired_by.as_deref());
         let prepared = self
             .0
             .maker
-            .prepare(&request, &made, found.depth, key.run_id(), Some(client));
+            .prepare(&request, &made, started, key.run_id(), client);
         match prepared.await {
             Ok(made) => Ok(Made::Run(Box::new(made))),
             // It would be damaged the next time, too.
@@ -345,6 +350,7 @@ fn write(
             Opaque::default()
         },
         depth: found.depth,
+        fired_by: found.fired_by.clone(),
     };
     if !planted::is_on(Bug::RunFiringForgotten) {
         let change = put(definition.namespace.clone(), &firing.trigger_id, 0, now, &record);
@@ -371,6 +377,10 @@ fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -> v1::Firin
         event_type,
         event_id,
         count: 1,
+        fired_by: found
+            .fired_by
+            .as_ref()
+            .map_or_else(String::new, |by| by.id.clone()),
         ..v1::Firing::default()
     }
 }

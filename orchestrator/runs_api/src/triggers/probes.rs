@@ -15,6 +15,7 @@ use super::firing::{keep, of_store};
 use super::reading::PROBE_MS;
 use super::record::{Kept, kept};
 use crate::errors::Rejection;
+use crate::run_service::Started;
 use crate::views::Document;
 
 /// What came of a probe.
@@ -130,7 +131,7 @@ impl Triggers {
         };
         self.0
             .maker
-            .prepare(&request, &kept.made(), 1, run_id, None)
+            .prepare(&request, &kept.made(), Started::alone(), run_id, None)
             .await
     }
 }

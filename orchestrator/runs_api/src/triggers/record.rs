@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use escapement_model::{Namespace, Opaque};
+use escapement_run::journal::Responder;
 use escapement_run::spec::{Author, namespace_named};
 use escapement_runs_shell::Origin;
 use escapement_store::StoreFault;
@@ -98,6 +99,9 @@ pub(super) struct KeptFiring {
     /// Triggers in a row, this one included.
     #[prost(uint32, tag = "3")]
     pub(super) depth: u32,
+    /// Responder that fired it, if that is known.
+    #[prost(message, optional, boxed, tag = "4")]
+    pub(super) fired_by: Option<Box<Responder>>,
 }
 
 /// What is shown of a [`KeptFiring`]: its data, which may be large, is not read.
@@ -129,6 +133,7 @@ pub(super) fn found_of(record: &KeptFiring) -> Option<Found> {
         data: record.data.clone(),
         depth: record.depth,
         has_waited: true,
+        fired_by: record.fired_by.clone(),
     })
 }
 

@@ -24,6 +24,7 @@ use crate::canonical::Repeatable;
 use crate::errors::{Problem, Rejection};
 use crate::fields::Fields;
 use crate::plan_service::saving::{Draft, Target, change};
+use crate::run_service::Started;
 
 /// What came of a change.
 type Changed = Result<v1::Trigger, Rejection>;
@@ -34,7 +35,9 @@ impl Triggers {
         request: v1::CreateTriggerRequest,
         caller: &Caller,
     ) -> Result<v1::CreateTriggerResponse, Rejection> {
-        let digest = Sha256::digest(request.encode_in_order());
+        let digest = Sha256::digest(request.encode_meaning());
+        // As earlier versions have kept it.
+        let spelled = Sha256::digest(request.encode_in_order());
         let mut fields = Fields::default();
         fields.note("request_id", &request.request_id);
         let Some(asked) = request.trigger else {
@@ -83,7 +86,8 @@ impl Triggers {
         let change = move |host: &mut RunsHost, now| {
             if let Some(before) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
                 let before: Kept = self::kept(&before).map_err(of_store)?;
-                return match before.request_digest == kept.request_digest {
+                let is_spelled = is_named && before.request_digest[..] == spelled[..];
+                return match is_spelled || before.request_digest == kept.request_digest {
                     true => Ok(false),
                     false => Err(CallError::RequestIdReused),
                 };
@@ -254,7 +258,7 @@ impl Triggers {
         let prepared = self
             .0
             .maker
-            .prepare(&request, &kept.made(), 1, key.run_id(), None)
+            .prepare(&request, &kept.made(), Started::alone(), key.run_id(), None)
             .await;
         match prepared {
             Ok(_) => self.check_condition(trigger_id, kept).await,

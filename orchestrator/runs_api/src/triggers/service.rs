@@ -73,7 +73,11 @@ impl Triggers {
         })
     }
 
-    async fn fire_now(&self, request: v1::FireTriggerRequest) -> Result<v1::Firing, Rejection> {
+    async fn fire_now(
+        &self,
+        request: v1::FireTriggerRequest,
+        caller: &Caller,
+    ) -> Result<v1::Firing, Rejection> {
         let mut fields = Fields::default();
         let trigger_id = fields.id::<PlanId>("trigger_id", &request.trigger_id);
         fields.note("request_id", &request.request_id);
@@ -85,7 +89,10 @@ impl Triggers {
             true => random_id()?,
             false => request.request_id,
         };
-        let found = Found::new(Cause::Request(id), now_ms(), data);
+        let found = Found {
+            fired_by: caller.fires(),
+            ..Found::new(Cause::Request(id), now_ms(), data)
+        };
         let fired = self.fire(&trigger_id, found).await?;
         fired
             .map(|fired| fired.firing)
@@ -173,7 +180,9 @@ impl Triggers {
             true => Heard::ByUser(caller.listed_user("")?.unwrap_or_default()),
             false => Heard::ByAll,
         };
-        let fired = self.tell(&published(namespace, heard, request)).await?;
+        let fired = self
+            .tell(&published(namespace, heard, caller.fires(), request))
+            .await?;
         Ok(v1::PublishEventResponse {
             firings: fired
                 .into_iter()
@@ -295,7 +304,7 @@ impl TriggerService for Triggers {
         let caller = Caller::of(&request);
         let request = request.into_inner();
         self.require(&caller, &request.trigger_id).await?;
-        let firing = Some(self.fire_now(request).await?);
+        let firing = Some(self.fire_now(request, &caller).await?);
         Ok(Response::new(v1::FireTriggerResponse { firing }))
     }
 

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod damage;
+mod fired;
 mod known;
 mod waiting;
 mod world;

@@ -195,9 +195,13 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
         ),
         Event::RunRolledBack(back) => {
             let data = data.text("mode", &back.mode);
-            match back.checkpoint {
+            let data = match back.checkpoint {
                 0 => data,
                 checkpoint => data.number("checkpoint", f64::from(checkpoint)),
+            };
+            match &back.data {
+                Some(of_checkpoint) => stored_object(data, "data", of_checkpoint),
+                None => data,
             }
         }
         Event::ChildRunStarted(started) => {

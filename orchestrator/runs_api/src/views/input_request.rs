@@ -2,15 +2,20 @@
 
 use super::plan::Document;
 use super::run::error_view;
-use super::words::{small, uuid_text};
+use super::words::{digest_text, small, uuid_text};
+use bytes::Bytes;
 use escapement_model::hex;
+use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, OpaqueValue};
+use escapement_run::ids::{AttemptName, RunId};
 use escapement_run::journal::{
-    AnswerType, Decision, InputRequest, RequestAnswer, RequestKind, RequestState, ResponderKind, Stored,
+    AnswerType, Decision, Extension, InputRequest, RequestAnswer, RequestKind, RequestState, ResponderKind,
+    Stored,
 };
 use escapement_run::outcome::value_of_object;
-use escapement_run::plan::{Plan, StepKind, UserInput};
+use escapement_run::plan::{Plan, Step, StepKind, UserInput};
 use escapement_run::spec::namespace_named;
+use escapement_run::state::RunState;
 use escapement_run::{Blobs, Run};
 use escapement_wire::runs::v1;
 
@@ -43,7 +48,14 @@ pub(crate) fn request_view(
         input_type: input_type(request).into(),
         options: request.options.clone(),
         subject_digest: hex::text(&request.subject_digest),
-        subject: request.subject.as_ref().and_then(shown).map(Opaque::from_encoded),
+        // RUN-6.12
+        subject: subject(request, state, &shown),
+        revision_digest: digest_text(asked_revision(request, state)),
+        action: request.action.clone(),
+        execution_id: doubtful(request, state, step),
+        attempt: small(request.attempt),
+        // Only the contract knows it.
+        worker_id: String::new(),
         created_at: request.opened_at,
         expires_at: request.expires_at,
         default_answer: default_answer
@@ -72,6 +84,71 @@ pub(crate) fn request_view(
             .as_ref()
             .and_then(shown)
             .map(OpaqueValue::from_encoded),
+    }
+}
+
+/// Returns the subject of a request. That of a plan is its document, which the run keeps once.
+fn subject(
+    request: &InputRequest,
+    state: &RunState,
+    shown: &dyn Fn(&Stored) -> Option<Bytes>,
+) -> Option<Opaque> {
+    if request.state() != RequestState::Open {
+        return None;
+    }
+    if let Some(extension) = &request.extension {
+        return Some(amounts(request.account(), extension));
+    }
+    let of_plan = !asked_revision(request, state).is_empty();
+    let stored = match of_plan {
+        true => Some(&state.document),
+        false => request.subject.as_ref(),
+    };
+    stored.and_then(shown).map(Opaque::from_encoded)
+}
+
+/// The revision that the approval of a plan is about; empty for every other request. Earlier versions have not kept it, but while
+/// such a request is open it is the one at hand.
+fn asked_revision<'a>(request: &'a InputRequest, state: &'a RunState) -> &'a [u8] {
+    let of_plan = request.kind() == RequestKind::Approval && request.unit.is_none();
+    match (of_plan, request.revision.is_empty(), request.state()) {
+        (true, false, _) => &request.revision,
+        (true, true, RequestState::Open) => &state.revision,
+        _ => &[],
+    }
+}
+
+fn amounts(account: &str, extension: &Extension) -> Opaque {
+    let amount = |object: StructBuilder, name: &str, amount: u64| match amount <= EXACT_MAX {
+        true => object.number(name, amount as f64),
+        false => object.text(name, &amount.to_string()),
+    };
+    let object = StructBuilder::new().text("account", account);
+    let object = amount(object, "used", extension.used);
+    let object = amount(object, "limit", extension.limit);
+    amount(object, "extended_limit", extension.extended).build()
+}
+
+/// The execution whose effect is in doubt: one that the request names, or that of the unit's own attempt.
+fn doubtful(request: &InputRequest, state: &RunState, step: Option<&Step>) -> String {
+    if !request.earlier_execution.is_empty() {
+        return uuid_text(&request.earlier_execution);
+    }
+    let run_id = <[u8; 16]>::try_from(&state.run_id[..])
+        .ok()
+        .and_then(RunId::from_bytes);
+    match (request.attempt, request.unit, step, run_id) {
+        (1.., Some(unit), Some(step), Some(run_id)) => {
+            let name = AttemptName {
+                run_id,
+                step: &step.key,
+                index: unit.index,
+                epoch: unit.epoch,
+                attempt: request.attempt,
+            };
+            name.execution_id().to_string()
+        }
+        _ => String::new(),
     }
 }
 
@@ -142,3 +219,6 @@ pub(super) fn decision_view(answer: &RequestAnswer, blobs: &dyn Blobs, bytes_max
         subject_digest: hex::text(&answer.subject_digest),
     }
 }
+
+/// The largest whole number up to which a double holds every one.
+const EXACT_MAX: u64 = 1 << 53;

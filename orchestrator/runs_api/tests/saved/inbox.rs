@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use escapement_access::{Grant, NamespaceScope, Principal, PrincipalKind, Role};
 use escapement_run::spec::Policy;
+use escapement_wire::json::from_opaque;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::approval::{self, Approve, Deny};
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
@@ -255,6 +256,91 @@ async fn a_cursor_that_no_watch_had_is_refused() {
         let refused = watch(&world, cursor).await.err().expect("it is refused");
         let refused = told(&refused);
         assert_eq!((refused.0, refused.1.as_str()), (code, reason));
+    }
+}
+
+/// Answers the only open request of ada's in this shape; returns the sentence of the refusal.
+async fn refusal_of(world: &World, answer: Answer) -> String {
+    let asked = list(world, "ada", "").await.remove(0);
+    let request = v1::RespondToInputRequest {
+        answer: Some(answer),
+        ..decision_of(
+            &asked,
+            Some(("bob", Kind::Person)),
+            approval::Decision::Approve(Approve {}),
+        )
+    };
+    let refused = respond(world, Request::new(request)).await.unwrap_err();
+    let found = told(&refused);
+    assert_eq!(
+        (found.0, found.1.as_str()),
+        (Code::InvalidArgument, "ANSWER_INVALID")
+    );
+    assert_eq!(list(world, "ada", "").await.len(), 1, "it stays open");
+    refused.message().to_owned()
+}
+
+// RUN-6.12, RUN-6.5
+#[tokio::test]
+async fn the_approval_of_a_plan_shows_the_plan_and_takes_an_approval_alone() {
+    let world = World::new();
+    asking(&world).await;
+    let asked = list(&world, "ada", "approval").await.remove(0);
+    assert!(asked.revision_digest.starts_with("sha256:"), "{asked:?}");
+    let document = from_opaque(&asked.subject.clone().unwrap()).unwrap();
+    assert_eq!(document["steps"][0]["config"]["tool_name"], "mail.send");
+    let request = v1::GetInputRequestRequest {
+        input_request_id: asked.input_request_id.clone(),
+    };
+    let got = world
+        .inbox
+        .get_input_request(Request::new(request))
+        .await
+        .unwrap();
+    let got = got.into_inner().input_request.unwrap();
+    assert_eq!(
+        (got.subject, got.subject_digest),
+        (asked.subject, asked.subject_digest)
+    );
+    for answer in [
+        Answer::Text("yes".to_owned()),
+        Answer::Extend(true),
+        Answer::Confirm(true),
+    ] {
+        let sentence = refusal_of(&world, answer).await;
+        assert!(sentence.contains("only approval,"), "{sentence}");
+    }
+}
+
+// RUN-6.5
+#[tokio::test]
+async fn a_text_is_no_choice_and_a_choice_is_no_text() {
+    let shapes = || [Answer::Text("tea".to_owned()), Answer::Choice("tea".to_owned())];
+    for (input_type, right, wrong) in [("choice", 1, 0), ("text", 0, 1)] {
+        let world = World::new();
+        let plan = create(&world, named("Asks")).await.unwrap();
+        let mut config = json!({"question": "Which?", "input_type": input_type});
+        if input_type == "choice" {
+            config["options"] = json!(["tea", "coffee"]);
+        }
+        let steps = json!([{"key": "q", "type": "user_input", "config": config}]);
+        put(&world, &plan.plan_id, &document(&steps)).await.unwrap();
+        world
+            .run_in("", &plan.plan_id, 1, Policy::default())
+            .await
+            .unwrap();
+        let sentence = refusal_of(&world, shapes()[wrong].clone()).await;
+        assert!(sentence.contains(&format!("only {input_type}")), "{sentence}");
+        let asked = list(&world, "ada", "").await.remove(0);
+        let request = v1::RespondToInputRequest {
+            answer: Some(shapes()[right].clone()),
+            ..decision_of(
+                &asked,
+                Some(("bob", Kind::Person)),
+                approval::Decision::Approve(Approve {}),
+            )
+        };
+        assert!(respond(&world, Request::new(request)).await.is_ok());
     }
 }
 

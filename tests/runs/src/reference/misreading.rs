@@ -45,8 +45,12 @@ pub enum Misreading {
     WaitingIsActive,
     /// RUN-7.3: an attempt that begins is progress.
     DispatchIsProgress,
+    /// RUN-7.4: an attempt whose time was cut has failed by itself.
+    CutIsFailure,
     /// RUN-8.4: a rewind repeats completed effects.
     RewindRepeatsEffects,
+    /// RUN-8.4: a condition that asks for a result stays taken when that is set back.
+    DecisionsSurviveRewind,
     /// RUN-8.4, RUN-8.5: the arm that was not taken is set back although the condition is not.
     OtherArmComesBack,
     /// RUN-11.2: a generation whose attempt nobody knows of is over.
@@ -69,7 +73,7 @@ pub enum Misreading {
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 31] = [
+    pub const ALL: [Misreading; 33] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
@@ -91,7 +95,9 @@ impl Misreading {
         Misreading::SilentChecksClear,
         Misreading::WaitingIsActive,
         Misreading::DispatchIsProgress,
+        Misreading::CutIsFailure,
         Misreading::RewindRepeatsEffects,
+        Misreading::DecisionsSurviveRewind,
         Misreading::OtherArmComesBack,
         Misreading::LostGenerationsAreOver,
         Misreading::DisabledActionsArePlanned,

@@ -1,7 +1,7 @@
 //! Sections 8 and 9: what callers and operators do, and what a restart means.
 
 use super::misreading::Misreading;
-use super::plan::Kind;
+use super::plan::{Expression, Kind};
 use super::run::{Refusal, Run, Step, Unit, UnitState};
 use super::words::{Command, End, Reason, RequestKind, Scope, Shown, StepState, Word};
 
@@ -33,8 +33,11 @@ impl Run {
         if self.planning.is_wanted {
             return Err("NOT_PAUSED");
         }
-        let set = self.set_back_by(step, scope);
-        let set = self.without_passed(set, Some(step));
+        let changed: Vec<usize> = match scope {
+            Scope::Later => (step..self.steps.len()).collect(),
+            Scope::Dependents => vec![step],
+        };
+        let set = self.with_what_follows(&changed, Some(step));
         if !repeats && self.would_repeat(&set) && !self.reads(Misreading::RewindRepeatsEffects) {
             return Err("EFFECTS_WOULD_REPEAT");
         }
@@ -68,43 +71,38 @@ impl Run {
         }
     }
 
-    /// Which steps a rewind sets back: behind a barrier all later ones.
-    #[must_use]
-    pub fn set_back_by(&self, step: usize, scope: Scope) -> Vec<usize> {
-        let all = step..self.steps.len();
-        if scope == Scope::Later {
-            return all.collect();
-        }
-        let mut set = self.plan.behind(step);
-        if let Some(barrier) = set.iter().copied().find(|step| self.plan.is_barrier(*step)) {
-            set.extend(barrier..self.steps.len());
-            set.sort_unstable();
-            set.dedup();
+    /// RUN-8.4: these steps and those that one of them has a part in. Expressions that are evaluated outside are about the input here,
+    /// and no model is shown results.
+    fn with_what_follows(&self, changed: &[usize], named: Option<usize>) -> Vec<usize> {
+        let mut set: Vec<usize> = Vec::new();
+        for (step, spec) in self.plan.steps.iter().enumerate() {
+            let asked = match &spec.kind {
+                Kind::Condition { expression, .. } => Some(*expression),
+                Kind::Loop { condition, .. } => *condition,
+                _ => None,
+            };
+            let asks = matches!(asked, Some(Expression::ResultOf(on)) if set.contains(&on))
+                && !self.reads(Misreading::DecisionsSurviveRewind);
+            let depends = spec.depends_on.iter().any(|on| set.contains(on));
+            let is_behind_barrier = set.iter().any(|it| self.plan.is_barrier(*it));
+            let is_in = changed.contains(&step) || asks || depends || is_behind_barrier;
+            if is_in && !self.stays_passed(step, &set, named) {
+                set.push(step);
+            }
         }
         set
     }
 
     /// RUN-8.4: what a branch went past stays skipped as long as the step with the branch stays as it is; one that went past the
     /// named step holds nothing back.
-    fn without_passed(&self, mut set: Vec<usize>, named: Option<usize>) -> Vec<usize> {
-        if self.reads(Misreading::OtherArmComesBack) {
-            return set;
-        }
+    fn stays_passed(&self, step: usize, set: &[usize], named: Option<usize>) -> bool {
         let overruled = named.and_then(|named| self.steps[named].passed_by);
-        loop {
-            let stays = |step: &usize| {
-                let it = &self.steps[*step];
-                let is_passed = it.state == StepState::Skipped && it.reason == Some(Reason::Branch);
-                let by = it
-                    .passed_by
-                    .filter(|by| Some(*by) != overruled && !set.contains(by));
-                is_passed && by.is_some()
-            };
-            let Some(at) = set.iter().position(stays) else {
-                return set;
-            };
-            set.remove(at);
-        }
+        let it = &self.steps[step];
+        let is_passed = it.state == StepState::Skipped && it.reason == Some(Reason::Branch);
+        let by = it
+            .passed_by
+            .filter(|by| Some(*by) != overruled && !set.contains(by));
+        is_passed && by.is_some() && !self.reads(Misreading::OtherArmComesBack)
     }
 
     fn set_back(&mut self, set: &[usize]) {
@@ -161,8 +159,8 @@ impl Run {
             return Err("NO_CHECKPOINT"); // The steps of another revision are others.
         }
         let all = 0..self.steps.len();
-        let set: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
-        let set = self.without_passed(set, None);
+        let changed: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
+        let set = self.with_what_follows(&changed, None);
         if !repeats && self.would_repeat(&set) {
             return Err("EFFECTS_WOULD_REPEAT"); // RUN-8.5
         }

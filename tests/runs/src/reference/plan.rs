@@ -258,18 +258,6 @@ impl Plan {
         let is_condition = matches!(step.kind, Kind::Condition { .. });
         is_condition || step.on_success.is_some() || matches!(step.on_failure, Some(OnFailure::Jump(_)))
     }
-
-    /// The steps that depend on this one, over any number of others.
-    #[must_use]
-    pub fn behind(&self, step: usize) -> Vec<usize> {
-        let mut found = vec![step];
-        for later in step + 1..self.steps.len() {
-            if self.steps[later].depends_on.iter().any(|on| found.contains(on)) {
-                found.push(later);
-            }
-        }
-        found
-    }
 }
 
 impl Limits {

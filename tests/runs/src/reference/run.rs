@@ -127,6 +127,8 @@ pub struct Unit {
     pub handler_is_approved: bool,
     /// Safety checks in this epoch.
     pub n_checks: u32,
+    /// True if its attempt had less time than its own limit.
+    pub is_cut: bool,
     /// True while what is in flight is its safety check.
     pub is_checked_now: bool,
     /// What the check said.

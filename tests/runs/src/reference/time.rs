@@ -153,6 +153,19 @@ impl Run {
         near.into_iter().min().map(|(_, limit)| limit)
     }
 
+    /// Milliseconds that the outer limits leave.
+    pub(super) fn left_ms(&self) -> u64 {
+        let left = self.limits_of_dispatch().into_iter().map(|(left_ms, _)| left_ms);
+        left.min().unwrap_or(u64::MAX)
+    }
+
+    /// RUN-7.4: true if an attempt of the step has less than its own limit now. An eighth of what is left is kept.
+    pub(super) fn cuts(&self, step: usize) -> bool {
+        let own_ms = self.plan.steps[step].timeout_ms.unwrap_or(self.limits.attempt_ms);
+        let left_ms = self.left_ms();
+        own_ms > left_ms - (left_ms / 8).min(self.limits.queue_wait_ms)
+    }
+
     fn limits_of_dispatch(&self) -> Vec<(u64, Limit)> {
         let limits = &self.limits;
         let lifetime_at = self.created_at + limits.lifetime_ms;

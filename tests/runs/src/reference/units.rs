@@ -19,6 +19,7 @@ impl Run {
             n_checks: 0,
             is_checked_now: false,
             verdict: None,
+            is_cut: false,
             last: "",
         });
     }
@@ -115,8 +116,10 @@ impl Run {
             return;
         }
         let is_child = self.plan.steps[step].kind == Kind::Child;
+        let is_cut = !is_child && self.cuts(step);
         let unit = self.unit(id);
         unit.state = UnitState::InFlight;
+        unit.is_cut = is_cut;
         unit.n_attempts += 1;
         let number = unit.n_attempts;
         let command = if is_child {
@@ -141,7 +144,10 @@ impl Run {
         }
         let id = attempt.unit;
         let repeatable = self.action(id.0).is_none_or(|action| action.repeatable);
-        if !matches!(outcome, Outcome::NeverRan(_) | Outcome::Unknown { .. }) {
+        let has_no_retry = self.has_no_retry(id);
+        let waits = *outcome == Outcome::TimedOut && repeatable && self.unit(id).is_cut && has_no_retry;
+        let waits = waits && !self.reads(Misreading::CutIsFailure);
+        if !matches!(outcome, Outcome::NeverRan(_) | Outcome::Unknown { .. }) && !waits {
             self.unit(id).n_uncounted = 0;
         }
         match outcome {
@@ -154,6 +160,7 @@ impl Run {
                 self.fail_unit(id, "APPROVAL_REQUIRED")
             }
             Outcome::ApprovalRequired => self.ask(RequestKind::HandlerApproval, Some(id)), // RUN-6.7
+            Outcome::TimedOut if waits => self.await_end(id),
             Outcome::TimedOut if repeatable => self.retry(id, "TOOL_TIMEOUT"),
             Outcome::TimedOut => self.doubt(id, self.limits.timed_out, "TOOL_TIMEOUT"),
             Outcome::Unknown { of_restart: true, .. } if repeatable => self.try_again(id),
@@ -199,6 +206,20 @@ impl Run {
         let delay_ms = (1_000_u64 << unit.n_uncounted.min(5)).min(30_000);
         unit.n_uncounted += 1;
         unit.state = UnitState::BackingOff(now + delay_ms);
+    }
+
+    fn has_no_retry(&mut self, id: UnitId) -> bool {
+        let escalate = self.limits.escalate;
+        let unit = self.unit(id);
+        unit.n_retries >= unit.max_retries && !(escalate && unit.n_retries > 0)
+    }
+
+    /// RUN-7.4: what was cut waits for the end of the outer limit.
+    fn await_end(&mut self, id: UnitId) {
+        let at = self.now + self.left_ms();
+        let unit = self.unit(id);
+        unit.n_uncounted += 1;
+        unit.state = UnitState::BackingOff(at);
     }
 
     /// RUN-5.3, RUN-5.4: counted.

@@ -14,6 +14,7 @@ impl Book {
                 desk.count("questions");
                 self.asks_about_deed(asked.unit, &asked.earlier, desk);
                 self.check_asked(&asked, desk);
+                self.check_subject(&asked, desk);
                 if let Some(unit) = asked.unit
                     && let Some(it) = self.in_epoch(unit, desk)
                 {
