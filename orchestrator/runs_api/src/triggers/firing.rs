@@ -1,8 +1,8 @@
 //! Fires a trigger: its run, the firing and what the trigger remembers are one commit. Finds no cause.
 
+use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::planted::{self, Bug};
-use escapement_model::{Opaque, RunId};
 use escapement_run::journal::Responder;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
@@ -14,11 +14,12 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 use tonic::Status;
 use tonic_types::StatusExt;
+use tracing::warn;
 
 use super::Triggers;
 use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
 use super::record::{Kept, KeptFiring, kept, put, trigger};
-use super::turns::request_of_firing;
+use super::turns::{asks, lives, request_of_firing};
 use crate::errors::Rejection;
 use crate::run_service::Started;
 
@@ -211,7 +212,20 @@ pub(super) fn fire(
             // A firing whose turn it is does not wait for those behind it.
             let n_waiting = if found.has_waited { 0 } else { kept.waiting.len() };
             let admission = admit(overlap_of(&kept.trigger), !kept.runs.is_empty(), n_waiting);
-            let (status, reason, message) = admitted(host, &mut kept, admission, made, now)?;
+            let (status, reason, mut message) = admitted(host, &mut kept, admission, made, now)?;
+            if let Some(asking) = kept.runs.iter().find(|run_id| asks(host, run_id))
+                && reason == OVERLAP
+            {
+                message = format!("The run {asking} of it has not ended: it waits for people.");
+                if let Cause::Due(due_at) = found.cause {
+                    warn!(
+                        trigger_id,
+                        run_id = asking,
+                        due_at,
+                        "schedule does not fire: its run waits for people"
+                    );
+                }
+            }
             if status == STARTED {
                 let run_id = key.run_id().to_string();
                 kept.runs.push(run_id.clone());
@@ -267,7 +281,7 @@ fn admitted(
 ) -> Result<(&'static str, String, String), CallError> {
     let overlaps = || {
         let message = "A run of it has not ended.".to_owned();
-        Ok((SKIPPED, "OVERLAP".to_owned(), message))
+        Ok((SKIPPED, OVERLAP.to_owned(), message))
     };
     let failed = |reason, message| Ok((FAILED, reason, message));
     match (admission, made) {
@@ -324,13 +338,6 @@ fn edge(kept: &mut Kept, found: &Found, now: i64) -> Edge {
     }
     (kept.was_true, kept.n_edges, kept.edge_fired_at) = (seen.was_true, seen.n_edges, seen.fired_at);
     edge
-}
-
-fn lives(host: &RunsHost, run_id: &str) -> bool {
-    let lives = run_id
-        .parse::<RunId>()
-        .is_ok_and(|run_id| host.runs().contains(run_id));
-    lives && !planted::is_on(Bug::RunOverlapUnseen)
 }
 
 fn write(
@@ -444,6 +451,8 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) const SKIPPED: &str = "skipped";
 /// One without a run, because it could not be made.
 pub(super) const FAILED: &str = "failed";
+/// Why a firing has no run: one before it has not ended.
+pub(super) const OVERLAP: &str = "OVERLAP";
 /// Why a firing has no run, or is not known, if something that is stored cannot be read.
 const DAMAGED: &str = "DAMAGED";
 /// Runs that a trigger remembers to see whether they live.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use escapement_model::PlanId;
 use escapement_model::limits::LABEL_CHARS_MAX;
+use escapement_model::{PlanId, RunId};
 use escapement_runs_host::EventKind;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
@@ -24,6 +24,7 @@ use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{key_of, next_token, place};
+use crate::views::{state_of_byte, status_word};
 
 /// A trigger as it is shown: without its secret.
 pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
@@ -108,15 +109,21 @@ impl Triggers {
         let filters = ("firings", trigger_id.clone());
         let before = place(&request.page_token, &filters)?.map(key_of);
         let read = self.0.maker.handle().readers().read(move |reader| {
-            reader.definitions(DefinitionKind::Firing, Some(&trigger_id), None, before, page_size)
+            let kind = DefinitionKind::Firing;
+            let page = reader.definitions(kind, Some(&trigger_id), None, before, page_size)?;
+            let kept = page
+                .definitions
+                .iter()
+                .filter_map(|found| kept::<ShownFiring>(found).ok());
+            let mut firings: Vec<v1::Firing> = kept.map(|kept| kept.firing).collect();
+            for firing in &mut firings {
+                show_run(reader, firing, now_ms())?;
+            }
+            Ok((page, firings))
         });
-        let page = read.await?;
-        let firings = page
-            .definitions
-            .iter()
-            .filter_map(|found| kept::<ShownFiring>(found).ok());
+        let (page, firings) = read.await?;
         Ok(v1::ListFiringsResponse {
-            firings: firings.map(|kept| kept.firing).collect(),
+            firings,
             next_page_token: next_token(&page, &filters),
         })
     }
@@ -191,6 +198,25 @@ impl Triggers {
                 .collect(),
         })
     }
+}
+
+/// Says what became of the run of a firing. One that is damaged or gone says nothing.
+fn show_run(reader: &dyn RunReader, firing: &mut v1::Firing, now: i64) -> Result<(), StoreFault> {
+    let Ok(run_id) = firing.run_id.parse::<RunId>() else {
+        return Ok(());
+    };
+    let run = match reader.summary(run_id) {
+        Err(StoreFault::CorruptRun { .. }) => None,
+        found => found?,
+    };
+    if let Some(run) = run
+        && let Some(state) = state_of_byte(run.progress.state)
+    {
+        status_word(state).clone_into(&mut firing.run_status);
+        let until = run.progress.ended_at.unwrap_or(now);
+        firing.run_duration_ms = Some(until.saturating_sub(run.created.created_at).max(0));
+    }
+    Ok(())
 }
 
 fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStatsResponse, StoreFault> {

@@ -3,6 +3,7 @@
 
 use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, RunId};
+use escapement_run::ShownState;
 use escapement_runs_host::{Create, Links, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
@@ -195,4 +196,19 @@ pub(super) fn forget_waiting(host: &mut RunsHost, trigger_id: &str, name: &str) 
         keep(host, &definition, &kept, definition.updated_at);
     }
     Ok(())
+}
+
+/// True if the run has not ended.
+pub(super) fn lives(host: &RunsHost, run_id: &str) -> bool {
+    let lives = run_id
+        .parse::<RunId>()
+        .is_ok_and(|run_id| host.runs().contains(run_id));
+    lives && !planted::is_on(Bug::RunOverlapUnseen)
+}
+
+/// True if the run waits for an answer of a person.
+pub(super) fn asks(host: &mut RunsHost, run_id: &str) -> bool {
+    let run_id = run_id.parse::<RunId>();
+    let run = run_id.ok().and_then(|run_id| host.run(run_id));
+    run.is_some_and(|(run, _)| run.shown() == ShownState::Waiting)
 }
