@@ -117,7 +117,7 @@ fn presets() -> [(&'static str, Value); 5] {
         "attempt_ms": 60_000, "max_retries": 0, "watchdog_ms": 30_000, "max_generations": 1,
     });
     [
-        ("standard", differs(json!({}), asks, 1)),
+        ("standard", differs(json!({}), asks, 3)),
         ("execution", differs(execution, drains, 4)),
         ("plan_mode", differs(plan_mode, goes_on, 4)),
         ("autonomous", differs(autonomous, blocks, 1)),

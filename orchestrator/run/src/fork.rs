@@ -160,6 +160,7 @@ impl Run {
                 reason: String::from("rollback"),
             }));
         }
+        turn.ask_for_actions();
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
     }

@@ -112,8 +112,15 @@ pub enum Input {
     },
     /// An artifact is given from outside. One that the run has already changes nothing.
     Upload(Upload),
-    /// The process was started anew and the run with it.
+    /// The process was started anew and the run with it, after it had ended without having been asked to.
     Recovered,
+    /// The same after a stop that was asked for and came to its end.
+    Restarted,
+    /// Knowledge of the run's actions, once there is some of each or the wait is over. Changes no run that does not wait for it.
+    ActionsKnown {
+        /// In the place of what was known when the run was made, sorted by name.
+        profiles: Vec<ActionProfile>,
+    },
     /// What changed in the session that the run shares with others.
     Session(SessionNews),
 }
@@ -215,6 +222,12 @@ pub enum Effect {
         /// Actions that the run calls itself: what is known of them is wanted, too.
         own: Vec<String>,
     },
+    /// Wait until each of these actions is known, or none is waited for any longer, and report what is known of all that the run
+    /// calls.
+    Actions {
+        /// Unknown ones, sorted by name.
+        unknown: Vec<String>,
+    },
     /// Evaluate an expression over [`crate::Run::bindings`] and report its truth.
     Evaluate {
         /// Which one.
@@ -305,6 +318,10 @@ impl core::error::Error for Refused {}
 
 /// The reason of a cancelled run that nobody wants any more.
 pub const DISCARDED: &str = "discarded";
+
+// RUN-9.5
+/// Beginning of the reason of a pause that no caller asked for: the process ended again and again while the run was under way.
+pub const CRASH_LOOP: &str = "CRASH_LOOP";
 
 /// Reasons of refusals, as callers read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -26,7 +26,9 @@ pub use artifacts::{ArtifactCreated, ArtifactVerified, RunVerifying};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
-pub use course::{CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered, RunRolledBack};
+pub use course::{
+    ActionsKnown, CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered, RunRolledBack,
+};
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
@@ -66,7 +68,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62"
+                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62, 63"
     )]
     pub event: Option<Event>,
 }
@@ -222,6 +224,9 @@ pub enum Event {
     /// A skill does better or worse than before.
     #[prost(message, tag = "62")]
     SkillHealthChanged(SkillHealthChanged),
+    /// Knowledge of the actions of a run that waited for it.
+    #[prost(message, tag = "63")]
+    ActionsKnown(ActionsKnown),
     /// A part of the budget is nearly used up.
     #[prost(message, tag = "56")]
     BudgetWarning(BudgetWarning),

@@ -34,8 +34,8 @@ mod turn;
 pub use contract_request::ENVIRONMENT_KEY;
 pub use fork::{ChangedStep, EditedPlan, Keep, Takes};
 pub use input::{
-    Answer, Blobs, Commit, DISCARDED, Effect, EncodedEntry, Input, OverrideWord, Refused, RefusedReason,
-    RewindScope, Rollback, SessionNews, Upload,
+    Answer, Blobs, CRASH_LOOP, Commit, DISCARDED, Effect, EncodedEntry, Input, OverrideWord, Refused,
+    RefusedReason, RewindScope, Rollback, SessionNews, Upload,
 };
 pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};

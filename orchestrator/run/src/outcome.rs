@@ -33,6 +33,8 @@ pub struct ContractError {
     pub fatal: bool,
     /// `context.reason`, if it is there.
     pub reason: Option<String>,
+    /// Milliseconds for which the called side wants no further call: `context.retry_after`, if that is there; else 0.
+    pub retry_after_ms: u64,
 }
 
 /// How an attempt ended.
@@ -49,6 +51,8 @@ pub struct AttemptOutcome {
     pub message: String,
     /// True if the output asks for a pause.
     pub pause: bool,
+    /// Milliseconds for which the next attempt waits at least.
+    pub retry_after_ms: u64,
     /// Expressions that are none in the plan of a planner's output, as the shell found them; empty for any other attempt.
     pub mistakes: Vec<RefusedPart>,
 }
@@ -90,6 +94,7 @@ pub fn classify(end: &ContractEnd, attempt_ms: u64, seen: bool) -> AttemptOutcom
         code,
         message,
         pause: false,
+        retry_after_ms: error.retry_after_ms,
         ..AttemptOutcome::default()
     }
 }

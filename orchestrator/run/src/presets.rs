@@ -152,7 +152,27 @@ impl Preset {
     }
 
     // RUN-7.1
-    /// Which steps wait for an approval, 0 to 4.
+    /// Milliseconds that a planner has for one plan.
+    pub fn generation_ms(self) -> u64 {
+        match self {
+            Preset::Execution => 5_000,
+            Preset::Standard | Preset::PlanMode | Preset::Autonomous | Preset::Protocol => 60_000,
+        }
+    }
+
+    // RUN-7.1
+    /// Autonomy level of a run with a document of its caller and without a planner, 0 to 4.
+    pub fn own_autonomy_level(self) -> u32 {
+        match self {
+            Preset::Standard => 3,
+            Preset::Execution | Preset::PlanMode | Preset::Autonomous | Preset::Protocol => {
+                self.autonomy_level()
+            }
+        }
+    }
+
+    // RUN-7.1
+    /// Autonomy level of any other run, 0 to 4.
     pub fn autonomy_level(self) -> u32 {
         match self {
             Preset::Standard | Preset::Autonomous => 1,

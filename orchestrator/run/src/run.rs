@@ -110,6 +110,7 @@ impl Run {
             doubts,
             ..PlanCreated::default()
         }));
+        turn.ask_for_actions();
         let commit = turn.into_commit();
         (Self { state, plan }, commit)
     }
@@ -149,7 +150,7 @@ impl Run {
     pub fn handle(&mut self, input: Input, now: i64, blobs: &dyn Blobs) -> Result<Commit, Refused> {
         let now = now.max(self.state.updated_at);
         let on_time = match input {
-            Input::Time | Input::Recovered | Input::Session(_) => true,
+            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_) => true,
             _ => self.due_at().is_none_or(|due| due > now),
         };
         assert!(on_time, "time fires before a later input");

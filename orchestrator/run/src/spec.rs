@@ -1,6 +1,7 @@
 //! What a run is asked to do, resolved: every limit and policy with its value, stored with the run.
 //! A preset is looked up once; changing it never changes an existing run.
 
+mod actions;
 mod author;
 mod planning;
 mod trace;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use prost::{Enumeration, Message};
 
+pub use actions::{ActionProfile, EffectClass, Risk};
 pub use author::{
     ActionPatterns, Author, AuthorKind, SEPARATOR, namespace_named, namespace_of_session, session_key,
     stored_name,
@@ -356,94 +358,4 @@ pub enum ResumePolicy {
     RetryPending = 0,
     /// The run is cancelled.
     Discard = 1,
-}
-
-/// What is known of an action: frozen when a revision is accepted.
-#[derive(Clone, PartialEq, Message)]
-pub struct ActionProfile {
-    /// The action.
-    #[prost(string, tag = "1")]
-    pub action: String,
-    /// What repeating it would mean.
-    #[prost(enumeration = "EffectClass", tag = "2")]
-    pub effect: i32,
-    /// What running it unasked would mean.
-    #[prost(enumeration = "Risk", tag = "3")]
-    pub risk: i32,
-    /// True if a repetition with the same idempotency key has no second effect.
-    #[prost(bool, tag = "4")]
-    pub idempotent: bool,
-    /// Milliseconds of one attempt; 0 if the profile does not say.
-    #[prost(uint64, tag = "5")]
-    pub attempt_ms: u64,
-    /// True if a worker has offered the action in this deployment.
-    #[prost(bool, tag = "6")]
-    pub seen: bool,
-    /// Types of artifacts that it makes, at most 16.
-    #[prost(string, repeated, tag = "7")]
-    pub produces: Vec<String>,
-    /// Actions that may take its place, the best first, at most 16.
-    #[prost(string, repeated, tag = "8")]
-    pub alternatives: Vec<String>,
-    /// Of a tool that a model may call: a sentence about it, as a worker said it; may be empty.
-    #[prost(string, tag = "9")]
-    pub description: String,
-    /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
-    #[prost(string, tag = "10")]
-    pub input_schema: String,
-    /// JSON Schema of its output, as JSON text of the operator, else unchecked of a worker; may be empty.
-    #[prost(string, tag = "11")]
-    pub output_schema: String,
-    /// The skill whose health its attempts count for; the action itself if it is empty.
-    #[prost(string, tag = "20")]
-    pub skill: String,
-}
-
-impl ActionProfile {
-    // RUN-14.5
-    /// The skill whose health its attempts count for.
-    pub fn skill(&self) -> &str {
-        match self.skill.as_str() {
-            "" => &self.action,
-            skill => skill,
-        }
-    }
-}
-
-/// What repeating an action would mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub enum EffectClass {
-    /// It changes something, here or elsewhere.
-    SideEffect = 0,
-    /// It computes.
-    Pure = 1,
-    /// It reads what may change.
-    World = 2,
-    /// It asks a model.
-    Llm = 3,
-    /// It acts on somebody outside.
-    External = 4,
-}
-
-impl EffectClass {
-    /// True if a repetition may be noticed.
-    pub fn is_effect(self) -> bool {
-        match self {
-            EffectClass::SideEffect | EffectClass::External => true,
-            EffectClass::Pure | EffectClass::World | EffectClass::Llm => false,
-        }
-    }
-}
-
-/// What running an action unasked would mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub enum Risk {
-    /// Not known, or out of the ordinary.
-    Unusual = 0,
-    /// Routine.
-    Safe = 1,
-    /// It may destroy something.
-    Destructive = 2,
 }

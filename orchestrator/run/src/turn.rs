@@ -36,12 +36,13 @@ pub use answers::says_the_same;
 
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
-use crate::journal::{Empty, Entry, Event, Stored, UnitRef};
+use crate::journal::{ActionsKnown, Empty, Entry, Event, Stored, UnitRef};
 use crate::plan::{Plan, Step};
 use crate::spec::ActionProfile;
 use crate::state::{RunState, Stage, StepState, UnitState};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_next;
@@ -59,6 +60,8 @@ pub(crate) struct Turn<'a> {
     revised: Option<Arc<Plan>>,
     /// A unit that nothing happened to yet.
     new_unit: UnitState,
+    /// Milliseconds for which a retry that follows from this input waits at least.
+    retry_after_ms: u64,
 }
 
 impl<'a> Turn<'a> {
@@ -71,6 +74,7 @@ impl<'a> Turn<'a> {
             commit: Commit::default(),
             revised: None,
             new_unit: UnitState::default(),
+            retry_after_ms: 0,
         }
     }
 
@@ -153,7 +157,9 @@ impl<'a> Turn<'a> {
             } => self.override_step(&step_key, word, reason)?,
             Input::Checkpoint { data } => self.checkpoint(data)?,
             Input::Upload(upload) => self.upload(upload)?,
-            Input::Recovered => self.recovered(),
+            Input::Recovered => self.recovered(false),
+            Input::Restarted => self.recovered(true),
+            Input::ActionsKnown { profiles } => self.actions_known(profiles),
             Input::Session(news) => {
                 self.session_changed(news);
                 return Ok(None);
@@ -184,7 +190,7 @@ impl<'a> Turn<'a> {
     // RUN-2.4
     fn admit(&mut self) -> Result<(), Refused> {
         let paused = self.state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
-        if self.state.stage() != Stage::Queued || paused {
+        if self.state.stage() != Stage::Queued || paused || self.state.waits_for_actions() {
             return Err(refused(
                 RefusedReason::NotQueued,
                 "the run does not wait for admission",
@@ -195,6 +201,30 @@ impl<'a> Turn<'a> {
             self.ask_for_plan();
         }
         Ok(())
+    }
+
+    // RUN-2.6
+    /// Takes the careful traits for each action that is still unknown.
+    fn actions_known(&mut self, profiles: Vec<ActionProfile>) {
+        if !self.state.waits_for_actions() {
+            return;
+        }
+        let known = |profile| ActionProfile {
+            unknown: false,
+            ..profile
+        };
+        let profiles = profiles.into_iter().map(known).collect();
+        self.emit(Event::ActionsKnown(ActionsKnown { profiles }));
+    }
+
+    // RUN-2.6
+    /// Asks for what is not known of the actions of a run that waits for that.
+    pub(crate) fn ask_for_actions(&mut self) {
+        if self.state.waits_for_actions() {
+            let unknown = self.state.profiles.iter().filter(|profile| profile.unknown);
+            let unknown = unknown.map(|profile| profile.action.clone()).collect();
+            self.effect(Effect::Actions { unknown });
+        }
     }
 
     fn run_id(&self) -> RunId {
@@ -311,7 +341,9 @@ fn behind_the_end(input: &Input) -> Result<(), Refused> {
         | Input::ChildEnded { .. }
         | Input::Time
         | Input::Session(_)
-        | Input::Recovered => Ok(()),
+        | Input::ActionsKnown { .. }
+        | Input::Recovered
+        | Input::Restarted => Ok(()),
         Input::Admit
         | Input::Answer(_)
         | Input::ApproveEdited { .. }

@@ -11,7 +11,7 @@ use escapement_run::plan::{Plan, Step};
 use escapement_run::spec::{Notices, Spec, namespace_named};
 use escapement_run::state::{RunState, StepStage, StepState};
 use escapement_run::template::json_text;
-use escapement_run::{Commit, DISCARDED, Run};
+use escapement_run::{CRASH_LOOP, Commit, DISCARDED, Run};
 use prost::{Enumeration, Message};
 
 use crate::texts::Texts;
@@ -207,6 +207,11 @@ impl<'a> Telling<'a> {
                 let text = format!("{}: {}", texts.asks, request.question);
                 Some((NoticeKind::System, step, text))
             }
+            // RUN-9.5
+            Event::PauseRequested(pause) if pause.reason.starts_with(CRASH_LOOP) => of_run(
+                NoticeKind::System,
+                format!("{name} → {} ({})", texts.paused, pause.reason),
+            ),
             Event::RunRecovered(_) => of_run(NoticeKind::Status, format!("{name}: {}", texts.goes_on)),
             Event::RunCompleted(end) => {
                 let answer = self.answer(end.output.as_ref());

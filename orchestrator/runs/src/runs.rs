@@ -17,6 +17,7 @@ use core::cmp::Reverse;
 use escapement_model::planted::{self, Bug};
 use escapement_run::ids::RunId;
 use escapement_run::{Blobs, Commit, Input, Refused, Run, ShownState, Takes};
+pub use parking::Lost;
 use prost::Message;
 use rows::{changed_requests, index_row, new_revisions, parent_of};
 
@@ -64,6 +65,15 @@ pub trait Durable {
     /// What they refer to by SHA-256.
     fn blobs(&self) -> &dyn Blobs;
 
+    /// Decides something that may need a content.
+    ///
+    /// # Errors
+    /// Says why a content that is needed cannot be had: every decision until then is void.
+    fn whole(&self, decide: &mut dyn FnMut()) -> Result<(), String> {
+        decide();
+        Ok(())
+    }
+
     /// A run that lives, folded from its journal.
     ///
     /// # Errors
@@ -93,8 +103,8 @@ pub struct Runs {
     resting_bytes: usize,
     /// How often a run came to rest.
     n_rests: u64,
-    /// Those that could not be folded when they were needed, and why.
-    lost: Vec<(RunId, String)>,
+    /// Runs that could not be folded, or lacked a content, when they were needed.
+    lost: Vec<Lost>,
 }
 
 #[derive(Debug)]
@@ -169,19 +179,25 @@ impl Runs {
             Some(ended) => ended,
             None => self.get(new.from, durable).ok_or(NotForked::NotLive)?,
         };
-        let forked = Run::fork(
-            other,
-            run_id,
-            new.spec,
-            Takes {
-                keep: new.keep,
-                edited: new.edited,
-                allow_repeat_effects: new.allow_repeat_effects,
-                doubts_of_children: new.doubts_of_children,
-            },
-            now,
-            durable.blobs(),
-        );
+        let takes = Takes {
+            keep: new.keep,
+            edited: new.edited,
+            allow_repeat_effects: new.allow_repeat_effects,
+            doubts_of_children: new.doubts_of_children,
+        };
+        let (mut given, mut forked) = (Some((new.spec, takes)), None);
+        let whole = durable.whole(&mut || {
+            if let Some((spec, takes)) = given.take() {
+                forked = Some(Run::fork(other, run_id, spec, takes, now, durable.blobs()));
+            }
+        });
+        let forked = match (whole, forked) {
+            (Ok(()), Some(forked)) => forked,
+            (whole, _) => {
+                self.lose(new.from, whole.err().unwrap_or_default());
+                return Err(NotForked::NotLive);
+            }
+        };
         let (run, commit) = forked.map_err(NotForked::Refused)?;
         let mut pinned = run.state().contents();
         for (digest, _) in &commit.blobs {
@@ -331,7 +347,7 @@ impl Runs {
         let (state, shown) = (run.state(), run.shown());
         self.states.change(live.shown.replace(shown), Some(shown));
         let paused = state.pause_wanted && !planted::is_on(Bug::RunPausedAdmitted);
-        let admissible = shown == ShownState::Queued && !paused;
+        let admissible = shown == ShownState::Queued && !paused && !state.waits_for_actions();
         let queued = admissible.then_some((Reverse(state.spec.priority), state.created_at, run_id));
         if live.queued != queued {
             if let Some(old) = live.queued.take() {

@@ -14,6 +14,7 @@ pub(crate) struct Texts {
     pub(crate) timed_out: &'static str,
     pub(crate) cancelled: &'static str,
     pub(crate) discarded: &'static str,
+    pub(crate) paused: &'static str,
     pub(crate) goes_on: &'static str,
     pub(crate) asks: &'static str,
     /// So many of so many steps failed.
@@ -41,6 +42,7 @@ const ENGLISH: Texts = Texts {
     timed_out: "timed out",
     cancelled: "cancelled",
     discarded: "discarded; please ask again",
+    paused: "paused",
     goes_on: "goes on after a restart",
     asks: "needs an answer",
     failed_of: |n_failed, n_steps| format!("{n_failed} of {n_steps} steps failed"),
@@ -55,6 +57,7 @@ const JAPANESE: Texts = Texts {
     timed_out: "時間切れ",
     cancelled: "中止",
     discarded: "破棄されました。もう一度ご依頼ください",
+    paused: "一時停止",
     goes_on: "再起動後に再開します",
     asks: "回答が必要です",
     failed_of: |n_failed, n_steps| format!("{n_steps} 件のステップのうち {n_failed} 件が失敗しました"),

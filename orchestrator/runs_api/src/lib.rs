@@ -34,7 +34,6 @@ pub use artifact_service::Artifacts;
 pub use goals::Goals;
 pub use inbox_service::Inbox;
 pub use plan_service::Plans;
-pub use resolution::PLANNER_LIMIT_MS;
 pub use run_service::Runs;
 pub use session_service::Sessions;
 pub use triggers::{Delivered, Delivery, Triggers, turns};

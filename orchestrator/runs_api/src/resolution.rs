@@ -17,7 +17,6 @@ use escapement_wire::runs::v1;
 use limits::override_limits;
 use std::sync::LazyLock;
 
-pub use planning::PLANNER_LIMIT_MS;
 pub(crate) use planning::{fallback_view, plan_of_goal, planner_view};
 
 /// What a saved plan says about its runs.
@@ -43,7 +42,12 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     let preset = preset(request, defaults, fields);
     let autonomy_level = small(fields, "autonomy_level", request.autonomy_level, 0..=4)
         .or(defaults.autonomy_level)
-        .unwrap_or_else(|| preset.autonomy_level());
+        .unwrap_or_else(|| match &request.what {
+            Some(v1::create_run_request::What::Document(_)) if request.planner.is_none() => {
+                preset.own_autonomy_level()
+            }
+            _ => preset.autonomy_level(),
+        });
     let priority = small(fields, "priority", request.priority, 1..=10)
         .or(defaults.priority)
         .unwrap_or(PRIORITY);

@@ -32,7 +32,6 @@ use about::AboutRun;
 
 use crate::caller::Caller;
 use crate::errors::Rejection;
-use crate::resolution::PLANNER_LIMIT_MS;
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
@@ -50,8 +49,8 @@ use tonic::{Request, Response, Status};
 pub struct Runs {
     runs: RunsHandle,
     config: Config,
-    /// Milliseconds that a planner has for one plan.
-    planner_limit_ms: u64,
+    /// Milliseconds that a planner has for one plan, if the operator says; else the preset does.
+    planner_limit_ms: Option<u64>,
     /// Where events say that they come from.
     event_source: Arc<str>,
     /// Questions that read much of the store at a time.
@@ -75,18 +74,18 @@ impl Runs {
         Self {
             runs,
             config,
-            planner_limit_ms: PLANNER_LIMIT_MS,
+            planner_limit_ms: None,
             event_source: EVENT_SOURCE.into(),
             heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
         }
     }
 
-    /// With other milliseconds for one plan than 5,000. Only an operator may say so.
+    /// With other milliseconds for one plan than those of the preset. Only an operator may say so.
     #[must_use]
     pub fn with_planner_limit(self, planner_limit_ms: u64) -> Self {
         Self {
-            planner_limit_ms,
+            planner_limit_ms: Some(planner_limit_ms),
             ..self
         }
     }

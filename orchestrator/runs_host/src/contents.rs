@@ -56,6 +56,10 @@ impl Durable for Contents {
         self
     }
 
+    fn whole(&self, decide: &mut dyn FnMut()) -> Result<(), String> {
+        guarded(decide)
+    }
+
     /// # Panics
     /// If the store as a whole cannot be read.
     fn fold(&self, run_id: RunId) -> Result<Run, String> {
@@ -70,7 +74,7 @@ impl Durable for Contents {
 
 impl Blobs for Contents {
     /// # Panics
-    /// If the store has lost a content that a run refers to, or cannot read it: nothing right can follow.
+    /// If the store as a whole cannot be read. A content that is lost or damaged is the end of what was begun: [`guarded`].
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
         if let Some(bytes) = self.coming.get(digest) {
             return bytes.clone();
@@ -79,16 +83,46 @@ impl Blobs for Contents {
         if let Some((_, bytes)) = read.iter().find(|(known, _)| known == digest) {
             return bytes.clone();
         }
-        let found = self.reader.content(digest);
-        let bytes = found
-            .expect("contents are readable")
-            .expect("contents are kept while runs refer to them");
+        let bytes = kept(&*self.reader, digest);
         if read.len() >= CONTENTS_KEPT {
             read.remove(0);
         }
         read.push((*digest, bytes.clone()));
         bytes
     }
+}
+
+/// The content, which a run refers to.
+///
+/// # Panics
+/// As [`Contents::blob`].
+pub(crate) fn kept(reader: &dyn RunReader, digest: &[u8; 32]) -> Bytes {
+    match reader.content(digest) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => lost("a content that the run refers to is not there any more".to_owned()),
+        Err(fault @ (StoreFault::CorruptRun { .. } | StoreFault::Corrupt { .. })) => lost(fault.to_string()),
+        Err(fault) => panic!("contents are readable: {fault}"),
+    }
+}
+
+/// Reason for which a decision has no end: a content is lost.
+struct Lost(String);
+
+fn lost(why: String) -> ! {
+    // No hook is called: it is no defect.
+    std::panic::resume_unwind(Box::new(Lost(why)))
+}
+
+/// Does something that may need a content of a run. Nothing of it has come to pass if that is lost.
+///
+/// # Errors
+/// Names the fault of the content, by which no other run is harmed.
+pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    worked.map_err(|panic| match panic.downcast::<Lost>() {
+        Ok(lost) => lost.0,
+        Err(defect) => std::panic::resume_unwind(defect),
+    })
 }
 
 /// Contents that are kept in memory although they are durable.

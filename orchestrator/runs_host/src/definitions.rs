@@ -74,6 +74,20 @@ impl Definitions {
         })
     }
 
+    // RUN-9.5
+    /// True if the store says that the process was stopped in order. It says so for one start.
+    pub(crate) fn take_stop_mark(&mut self, reader: &dyn RunReader) -> Result<bool, StoreFault> {
+        let is_marked = match reader.definition(DefinitionKind::Mark, STOPPED) {
+            // A damaged mark says nothing.
+            Err(StoreFault::CorruptDefinition { .. }) => None,
+            found => found?,
+        };
+        if is_marked.is_some() {
+            self.define(DefinitionKind::Mark, STOPPED, DefinitionChange::Delete);
+        }
+        Ok(is_marked.is_some())
+    }
+
     pub(crate) fn want(&mut self, wanted: BTreeSet<EventKind>) {
         self.wanted = wanted;
     }
@@ -170,3 +184,16 @@ pub fn event(namespace: &Namespace, about: &str, at: i64) -> DefinitionChange {
         pinned: Vec::new(),
     })
 }
+
+// RUN-9.5
+/// Mark for the next start: the process was stopped in order. To be written last, once all else is durable.
+pub fn stop_mark(now: i64) -> DefinitionWrite {
+    DefinitionWrite {
+        kind: DefinitionKind::Mark,
+        name: STOPPED.to_owned(),
+        expected: ExpectedVersion::Any,
+        change: event(&Namespace::default(), "", now),
+    }
+}
+
+const STOPPED: &str = "stopped";

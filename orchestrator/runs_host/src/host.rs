@@ -63,6 +63,8 @@ pub struct RunsHost {
     n_own: usize,
     /// Runs that have not heard of the start yet. Nothing else comes before that.
     unheard: BTreeSet<RunId>,
+    /// True if the stop before this start was asked for and came to its end.
+    stopped_orderly: bool,
     pub(crate) definitions: Definitions,
     /// Written, and not known to be durable.
     written: Vec<Written>,
@@ -98,9 +100,11 @@ impl RunsHost {
         let contents = Contents::new(store.reader()?);
         let mut runs = Runs::new(config);
         let damaged = recover(contents.reader(), contents.plans(), &mut runs)?;
-        let definitions = Definitions::open(contents.reader())?;
+        let mut definitions = Definitions::open(contents.reader())?;
+        let stopped_orderly = definitions.take_stop_mark(contents.reader())?;
         let mut host = Self {
             unheard: runs.ids().collect(),
+            stopped_orderly,
             runs,
             deleted_sessions: Vec::new(),
             now,
@@ -319,11 +323,17 @@ impl RunsHost {
     /// Runs that could not be taken up from where they were parked. They do not go on.
     pub fn poll_damaged(&mut self) -> Vec<Damaged> {
         let lost = self.runs.take_lost().into_iter();
-        let damaged = lost.map(|(run_id, why)| Damaged {
-            run_id: Some(run_id),
-            why,
+        let damaged = lost.map(|lost| Damaged {
+            run_id: Some(lost.run_id),
+            parent: lost.parent,
+            why: lost.why,
         });
         damaged.collect()
+    }
+
+    /// A content of the run is lost, which shows outside of an input: the run does not go on.
+    pub fn lose(&mut self, run_id: RunId, why: String) {
+        self.runs.lose(run_id, why);
     }
 
     /// Forgets the runs that have ended: the store may have removed some of them.

@@ -16,7 +16,8 @@ mod revisions;
 mod sessions;
 mod writes;
 
-pub use definitions::{EventKind, event};
+pub use contents::guarded;
+pub use definitions::{EventKind, event, stop_mark};
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};
 pub use recovery::{Damaged, StoredRunFault, look_at_stored, stored_session};

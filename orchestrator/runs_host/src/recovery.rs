@@ -12,6 +12,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, JournalEntry, RunReader, RunSummary};
 use prost::Message;
 
+use crate::contents::{guarded, kept};
 use crate::limits::{RESTING_BYTES_MAX, RESTING_MAX};
 use crate::plans::SharedPlans;
 use crate::writes::entry_of;
@@ -21,6 +22,8 @@ use crate::writes::entry_of;
 pub struct Damaged {
     /// The run; `None` if its id is not readable, and then its number is in the sentence.
     pub run_id: Option<RunId>,
+    /// The run that waits for it, if one does and that is known.
+    pub parent: Option<RunId>,
     /// What is wrong.
     pub why: String,
 }
@@ -43,6 +46,7 @@ pub(crate) fn recover(
             Err(fault @ StoreFault::CorruptRun { number, .. }) => {
                 damaged.push(Damaged {
                     run_id: None,
+                    parent: None,
                     why: fault.to_string(),
                 });
                 after = Some(number);
@@ -60,6 +64,7 @@ pub(crate) fn recover(
                 }
                 Err(why) => damaged.push(Damaged {
                     run_id: Some(summary.run_id),
+                    parent: summary.created.parent,
                     why,
                 }),
             }
@@ -164,9 +169,6 @@ pub enum StoredRunFault {
 ///
 /// # Errors
 /// [`StoredRunFault`].
-///
-/// # Panics
-/// If the look asks for a content that the store has lost.
 pub fn look_at_stored<T>(
     reader: &dyn RunReader,
     run_id: RunId,
@@ -183,7 +185,8 @@ pub fn look_at_stored<T>(
         reader,
         are_purged: run.state().is_discarded(),
     };
-    Ok(Some(look(&run, &contents)))
+    let looked = guarded(|| look(&run, &contents)).map_err(StoredRunFault::Damaged)?;
+    Ok(Some(looked))
 }
 
 /// Contents that are durable, read when they are asked for.
@@ -195,13 +198,12 @@ struct DurableContents<'a> {
 
 impl Blobs for DurableContents<'_> {
     /// # Panics
-    /// If the store has lost a content that a run refers to, or cannot read it.
+    /// As the contents of runs that live.
     fn blob(&self, digest: &[u8; 32]) -> Bytes {
-        let found = self.reader.content(digest).expect("contents are readable");
-        if self.are_purged {
-            return found.unwrap_or_default();
+        match self.are_purged {
+            true => self.reader.content(digest).ok().flatten().unwrap_or_default(),
+            false => kept(self.reader, digest),
         }
-        found.expect("contents are kept while runs refer to them")
     }
 }
 

@@ -79,7 +79,10 @@ pub fn replay_with(
         if now < run.state().updated_at {
             return Err(differs("is older than the entry before"));
         }
-        let of_time = matches!(input, Input::Time | Input::Recovered | Input::Session(_));
+        let of_time = matches!(
+            input,
+            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_)
+        );
         if run.due_at().is_none_or(|due| due <= now) && !of_time {
             return Err(differs("comes after a time at which something else was due"));
         }

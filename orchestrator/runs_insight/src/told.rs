@@ -66,7 +66,13 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
             data: Opaque::from_encoded(reader.load(&checkpoint.data)?),
         },
         Event::ArtifactCreated(artifact) if artifact.unit.is_none() => reader.uploaded(artifact)?,
-        Event::RunRecovered(_) => Input::Recovered,
+        Event::RunRecovered(found) => match found.orderly {
+            true => Input::Restarted,
+            false => Input::Recovered,
+        },
+        Event::ActionsKnown(known) => Input::ActionsKnown {
+            profiles: known.profiles.clone(),
+        },
         Event::SessionRead(read) => Input::Session(reader.session(read)?),
         // A retry that is due, the end of a request, or of a generation.
         Event::ToolCalled(_)
@@ -201,6 +207,7 @@ impl<'a> Reader<'a> {
                 code: String::new(),
                 message: String::new(),
                 pause: output.pause,
+                retry_after_ms: output.retry_after_ms,
                 mistakes: output.mistakes.clone(),
             });
         }
@@ -216,6 +223,7 @@ impl<'a> Reader<'a> {
             code: error.code,
             message: error.message,
             pause: output.pause,
+            retry_after_ms: output.retry_after_ms,
             mistakes: output.mistakes.clone(),
         })
     }

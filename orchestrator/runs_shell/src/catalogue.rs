@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
-use escapement_run::plan::Plan;
+use escapement_run::plan::{Plan, Step, StepKind};
 use escapement_run::spec::{ActionProfile, EffectClass, LOOK_ACTION, Risk};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind, RunReader};
@@ -36,6 +36,15 @@ pub fn profiles_of(
         actions.insert(LOOK_ACTION);
     }
     let mut profiles = profiles_for(reader, &actions, seen)?;
+    // RUN-2.6: of the run's own actions that counts with which every plan with a question to a model begins.
+    let asks_a_model = |step: &Step| matches!(step.kind, StepKind::LlmDecision(_));
+    let called = plan.actions();
+    let asks = plan.steps.iter().any(asks_a_model);
+    let counts =
+        |action: &str| called.contains(action) || (asks && own_actions.iter().any(|own| own == action));
+    for profile in &mut profiles {
+        profile.unknown = profile.unknown && seen.is_waited_for() && counts(&profile.action);
+    }
     let mut known: BTreeSet<String> = actions.into_iter().map(str::to_owned).collect();
     let mut at = 0;
     while at < profiles.len() && profiles.len() < PROFILES_OF_RUN_MAX {
@@ -46,7 +55,11 @@ pub fn profiles_of(
             .cloned()
             .collect();
         let names = further.iter().map(String::as_str).collect();
-        profiles.extend(profiles_for(reader, &names, seen)?);
+        let others = profiles_for(reader, &names, seen)?.into_iter();
+        profiles.extend(others.map(|other| ActionProfile {
+            unknown: false,
+            ..other
+        }));
         known.extend(further);
         at += 1;
     }
@@ -78,8 +91,8 @@ pub fn profiles_of(
     Ok(profiles)
 }
 
-/// What is known of these actions, sorted by name: what the operator said, else what workers say, else nothing, which
-/// counts as `side_effect`, `unusual` and not idempotent.
+/// Profiles of these actions, sorted by name: by the word of the operator, else by the last word of workers, else marked as unknown,
+/// with the effect `side_effect`, the risk `unusual` and not idempotent.
 ///
 /// # Errors
 /// As the store fails.
@@ -88,11 +101,10 @@ pub fn profiles_for(
     actions: &BTreeSet<&str>,
     seen: &SeenActions,
 ) -> Result<Vec<ActionProfile>, StoreFault> {
-    let offered = seen.offered();
     let profile = |action: &&str| {
         let definition = reader.definition(DefinitionKind::ActionProfile, action)?;
         let said = definition.as_ref().map(decoded).transpose()?;
-        Ok(profile(action, said, offered.get(*action), seen))
+        Ok(profile(action, said, seen.said_of(action).as_ref(), seen))
     };
     actions.iter().map(profile).collect()
 }
@@ -161,6 +173,7 @@ fn profile(
     seen: &SeenActions,
 ) -> ActionProfile {
     let traits = offer.and_then(|offer| offer.traits.as_ref());
+    let is_unknown = said.is_none() && offer.is_none();
     let declared = || traits.map(declared);
     let schema = traits.map(|traits| traits.output_schema.as_str());
     let schema = schema.filter(|schema| schema.len() <= SCHEMA_BYTES_MAX);
@@ -173,6 +186,7 @@ fn profile(
             said => said.to_owned(),
         },
         seen: seen.contains(action),
+        unknown: is_unknown,
         ..known
     }
 }

@@ -23,6 +23,7 @@ use tonic::codegen::{Body, StdError};
 use crate::catalogue::profiles_of;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
+use crate::learning::learnt;
 use crate::limits::{CHILD_PAUSE, RECORDS_QUEUE_MAX, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
 use crate::planner;
@@ -37,7 +38,7 @@ use room::{Place, Room};
 /// Limits of what is done at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectsConfig {
-    /// Executions that are submitted and have not ended, nested ones not counted; of more that wait each run has one in its turn.
+    /// Executions that are submitted and have not ended, and as many nested ones; of more that wait each run has one in its turn.
     pub max_executions: usize,
     /// Bytes of large requests that wait in memory for their turn; more are read from the store then.
     pub waiting_bytes: usize,
@@ -62,10 +63,12 @@ pub fn perform<T>(
     let (records, asked) = mpsc::channel(RECORDS_QUEUE_MAX);
     runs.ask_for_records_by(records);
     let answered = recorded::answer(contract.clone(), asked);
+    let watching = runs.clone();
     let effects = Effects {
         contract: contract.clone(),
         runs: runs.clone(),
         room: Room::new(config.max_executions),
+        nested: Room::new(config.max_executions),
         waiting: Turns::new(),
         waiting_bytes: 0,
         waiting_bytes_max: config.waiting_bytes,
@@ -74,7 +77,7 @@ pub fn perform<T>(
     threads.spawn(async move {
         tokio::select! {
             () = effects.run(outgoing) => {}
-            () = contract.watch_actions() => {}
+            () = contract.watch_actions(watching) => {}
             () = answered => {}
         }
     });
@@ -85,6 +88,8 @@ struct Effects<T> {
     contract: Contract<T>,
     runs: RunsHandle,
     room: Room,
+    /// For what is nested in executions.
+    nested: Room,
     waiting: Turns<Waiting>,
     /// Bytes of the large requests that wait in memory.
     waiting_bytes: usize,
@@ -174,6 +179,18 @@ where
                     runs.returned(Returned::Input(run_id, input));
                 });
             }
+            Outgoing::Actions {
+                run_id,
+                plan,
+                own_actions,
+                known,
+            } => {
+                self.under_way.spawn(async move {
+                    let profiles = learnt(&runs, run_id, plan, own_actions, known).await;
+                    let input = Input::ActionsKnown { profiles };
+                    runs.returned(Returned::Input(run_id, input));
+                });
+            }
             Outgoing::Evaluate {
                 run_id,
                 evaluation,
@@ -202,10 +219,11 @@ where
         }
     }
 
-    /// What is nested in an execution takes no place of its own: its parent waits for it.
+    /// Lets a nested attempt go first while there are few of them, since its parent waits for it. Any caller can name a parent, so
+    /// further ones wait like all others.
     fn submit_or_wait(&mut self, run_id: RunId, attempt: Attempt, is_nested: bool) {
-        if is_nested {
-            self.submit(run_id, attempt, None, None, false);
+        if is_nested && let Some(place) = self.nested.place(attempt.request.len()) {
+            self.submit(run_id, attempt, None, Some(place), false);
         } else if self.waiting.first().is_none()
             && let Some(place) = self.room.place(attempt.request.len())
         {

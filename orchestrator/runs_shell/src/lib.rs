@@ -29,9 +29,12 @@ mod wanted_plan;
 
 mod handle;
 
+mod caught_up;
 mod children;
 
 pub mod catalogue;
+
+mod learning;
 
 mod retention;
 
@@ -53,6 +56,7 @@ mod wanted;
 
 mod effects;
 
+pub use caught_up::CaughtUp;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;

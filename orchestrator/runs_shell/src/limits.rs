@@ -52,6 +52,14 @@ pub const RECORDS_QUEUE_MAX: usize = 64;
 pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 /// How often the contract is asked which actions there are.
 pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest pause while runs wait for knowledge of their actions.
+pub const KNOWN_INTERVAL: Duration = Duration::from_millis(200);
+/// Actions whose latest words are written at a time.
+pub const SAVED_MAX: usize = 256;
+/// Bytes of them that are written at a time, about.
+pub const SAVED_BYTES: usize = 1 << 20;
+/// Bytes of one action that are kept.
+pub const RECORD_BYTES_MAX: usize = 256 << 10;
 /// Actions that are remembered as offered.
 pub const SEEN_ACTIONS_MAX: usize = 65_536;
 /// Bytes of what workers say of actions that is remembered: 16 MiB.

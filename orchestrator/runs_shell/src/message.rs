@@ -9,7 +9,7 @@ use escapement_run::journal::Doubt;
 use escapement_run::plan::Plan;
 use escapement_run::spec::ActionProfile;
 use escapement_run::{Blobs, Input, Run};
-use escapement_runs_host::RunsHost;
+use escapement_runs_host::{RunsHost, guarded};
 use escapement_store::StoreFault;
 use escapement_store::runs::RunStore;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -76,6 +76,17 @@ pub enum Outgoing {
         /// Actions that the run calls itself.
         own: Vec<String>,
     },
+    /// Wait until something is known of the actions of a run, and return [`Input::ActionsKnown`].
+    Actions {
+        /// The run.
+        run_id: RunId,
+        /// Its plan.
+        plan: Arc<Plan>,
+        /// The actions that it calls besides those of its plan.
+        own_actions: Vec<String>,
+        /// Profiles from when it was made.
+        known: Vec<ActionProfile>,
+    },
     /// Evaluate this and return [`Input::Evaluated`].
     Evaluate {
         /// Whose expression it is.
@@ -120,6 +131,8 @@ pub struct Child {
 pub enum Returned {
     /// For a run.
     Input(RunId, Input),
+    /// An attempt is accepted and has no outcome yet.
+    UnderWay(ExecutionId),
     /// The plan of a child run with what is known of its actions, or why there is none.
     Plan(Child, Result<(Arc<Plan>, Vec<ActionProfile>), String>),
 }
@@ -143,7 +156,11 @@ where
     T: Send,
 {
     fn perform(&mut self, host: &mut RunsHost, now: i64) {
-        self.done = self.change.take().map(|change| change(host, now));
+        let Some(change) = self.change.take() else {
+            return;
+        };
+        let changed = guarded(|| change(host, now));
+        self.done = Some(changed.unwrap_or_else(|why| Err(CallError::Damaged(why))));
     }
 
     fn answer(self: Box<Self>, durable: Result<(), CallError>) {

@@ -73,7 +73,12 @@ async fn once(
         let own: BTreeSet<&str> = own.iter().map(String::as_str).collect();
         profiles_for(reader, &own, &seen)
     });
-    Ok((catalogue, read.await?))
+    // Nobody waits for what is not known: the generation has a limit of time.
+    let own = read.await?.into_iter().map(|own| ActionProfile {
+        unknown: false,
+        ..own
+    });
+    Ok((catalogue, own.collect()))
 }
 
 #[cfg(test)]

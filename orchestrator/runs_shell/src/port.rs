@@ -23,10 +23,13 @@ use tonic::{Code, Request, Status};
 use tracing::warn;
 
 use crate::clock::wall_ms;
+use crate::handle::RunsHandle;
+use crate::learning::save_said;
 use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE,
     RECORD_PATIENCE, SUBMIT_PAUSE, SUBMIT_PAUSE_MAX, WAIT_CYCLE,
 };
+use crate::message::Returned;
 use crate::records::ExecutionRecord;
 use crate::rights::Origin;
 use crate::seen::SeenActions;
@@ -84,8 +87,8 @@ where
         }
     }
 
-    /// Asks again and again which actions there are, and tells what is remembered of them. Ends with its task.
-    pub(crate) async fn watch_actions(mut self) {
+    /// Asks again and again which actions there are, tells what is remembered of them, and has that kept. Ends with its task.
+    pub(crate) async fn watch_actions(mut self, runs: RunsHandle) {
         loop {
             let number = self.seen.ask();
             let begun = Instant::now();
@@ -97,10 +100,11 @@ where
                 self.seen.told(listed.into_inner().actions);
             }
             self.seen.answered(number);
+            save_said(&runs, &self.seen).await;
             let pause = begun.elapsed() * ACTIONS_PAUSE_FACTOR;
             sleep(pause.clamp(ACTIONS_PAUSE_MIN, ACTIONS_INTERVAL)).await;
             // Sooner if somebody makes a run that depends on it.
-            let _elapsed = timeout(ACTIONS_INTERVAL, self.seen.wanted()).await;
+            let _elapsed = timeout(self.seen.interval(), self.seen.wanted()).await;
         }
     }
 
@@ -135,8 +139,8 @@ where
         drop(submission);
         let end = match submitted {
             Submitted::Ended(end) => end,
-            Submitted::Accepted => self.end_of(&attempt, &step_id).await,
-            Submitted::Other => self.end_of_other(&attempt, &step_id, subject).await,
+            Submitted::Accepted => self.end_of(&attempt, &step_id, wanted).await,
+            Submitted::Other => self.end_of_other(&attempt, &step_id, subject, wanted).await,
         };
         if settled::was_offered(&end) {
             self.seen.add(&action);
@@ -230,7 +234,7 @@ where
     }
 
     /// Waits for the end of the execution, in cycles.
-    async fn end_of(&mut self, attempt: &Attempt, step_id: &str) -> ContractEnd {
+    async fn end_of(&mut self, attempt: &Attempt, step_id: &str, wanted: &Wanted) -> ContractEnd {
         let mut pauses = Pauses::new(attempt.execution_id);
         loop {
             let request = v1::WaitExecutionRequest {
@@ -246,6 +250,7 @@ where
                         return settled::end(result, step_id, assigned);
                     }
                     pauses = Pauses::new(attempt.execution_id);
+                    wanted.runs.returned(Returned::UnderWay(attempt.execution_id));
                     continue;
                 }
                 Err(status) => match refusal(&status) {
@@ -335,8 +340,9 @@ where
         attempt: &Attempt,
         step_id: &str,
         subject: Option<String>,
+        wanted: &Wanted,
     ) -> ContractEnd {
-        let end = self.end_of(attempt, step_id).await;
+        let end = self.end_of(attempt, step_id, wanted).await;
         let request = v1::ExportExecutionRequest {
             execution_id: attempt.execution_id.to_string(),
         };
@@ -385,6 +391,7 @@ fn failed(reason: &str, message: &str) -> ContractEnd {
     ContractEnd {
         output: None,
         error: Some(ContractError {
+            retry_after_ms: 0,
             code: reason.to_owned(),
             message: message.to_owned(),
             fatal: true,

@@ -13,19 +13,21 @@ use std::time::Duration;
 use escapement_model::RunId;
 use escapement_run::Input;
 use escapement_runs::{Config, NotHandled};
-use escapement_runs_host::{Damaged, RunsHost};
+use escapement_runs_host::{Damaged, RunsHost, guarded, stop_mark};
 use escapement_store::runs::{RunBatch, RunRemoval, RunStore};
 use escapement_store::{FeedMark, StoreFault};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
-use crate::children;
+use crate::caught_up::{Behind, CaughtUp};
+use crate::children::{self, ChildEnd};
 use crate::clock::Clock;
 use crate::error::CallError;
 use crate::evaluations::Evaluations;
 use crate::follow::Follows;
 use crate::handle::RunsHandle;
+use crate::learning::recall_said;
 use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
 use crate::live::LiveRuns;
 use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
@@ -48,6 +50,8 @@ pub struct Setup<S> {
     pub newest_ms: Option<i64>,
     /// Takes what leaves. Unbounded, and yet bounded: by what runs have in flight.
     pub outgoing: UnboundedSender<Outgoing>,
+    /// Set once the results of before the start are read.
+    pub caught_up: CaughtUp,
     /// Is told what happens.
     pub tally: Tally,
     /// Traces them. `None`: what the call that made a run said of its trace goes with what the run sends.
@@ -71,6 +75,7 @@ impl<S> Setup<S> {
             feed: FeedMark::default(),
             newest_ms: None,
             outgoing,
+            caught_up: CaughtUp::default(),
             tally: Tally::default(),
             traces: None,
             cannot_go_on,
@@ -124,6 +129,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         feed,
         newest_ms,
         outgoing,
+        caught_up,
         tally,
         traces,
         cannot_go_on,
@@ -138,6 +144,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     tally.tell(Happened::Stands(host.runs().census()));
     let readers = RunReaders::open(&store)?;
     let handle = RunsHandle::new(messages, readers, follows.clone(), live.clone(), tally.clone());
+    recall_said(host.reader(), handle.seen())?;
     let noted = handle.noted();
     let orphans = children::orphans(&mut host);
     let retention = Retention::new(removal, feed, newest_ms, clock.now());
@@ -148,6 +155,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         clock,
         messages: received,
         outgoing,
+        behind: Behind::new(caught_up),
         follows,
         live,
         noted,
@@ -179,6 +187,7 @@ struct RunsLoop<S> {
     clock: Clock,
     messages: Receiver<Message>,
     outgoing: UnboundedSender<Outgoing>,
+    behind: Behind,
     follows: Follows,
     live: LiveRuns,
     /// Told of notices that are durable.
@@ -227,20 +236,36 @@ impl<S: RunStore> RunsLoop<S> {
         // What was performed last is written and answered; what would leave is left to the next start.
         self.write()?;
         self.answer();
+        self.note_stop();
         Ok(())
+    }
+
+    // RUN-9.5
+    /// Tells the next start that this was a stop in order. Without it, that start counts as one after a crash, which harms less than
+    /// a stop that does not come to its end.
+    fn note_stop(&mut self) {
+        let mut batch = RunBatch::new();
+        batch.define(stop_mark(self.clock.now()));
+        if let Err(fault) = self.store.commit(&batch) {
+            let error: &dyn std::error::Error = &fault;
+            warn!(
+                error,
+                "the store of runs is not told that the process was stopped in order"
+            );
+        }
     }
 
     /// Group commit: what comes while a commit is under way makes the next one.
     fn turn(&mut self) -> Result<(), Stop> {
+        let all_know = self.host.has_told_start();
         self.write()?;
         self.leave();
+        self.behind.written(all_know);
         self.answer();
-        let damaged = self.host.poll_damaged();
-        let lost = damaged.iter().filter_map(|damaged| damaged.run_id);
-        lost.for_each(|run_id| self.live.set_aside(run_id));
-        tell_of(damaged);
-        // What ended a moment ago stays until its parent has its result.
-        if self.own.is_empty() {
+        self.leave_damaged();
+        // A run that has just ended stays until its parent has its result, and one that ended before the start until all have heard
+        // of the start.
+        if self.own.is_empty() && self.host.has_told_start() {
             self.remove_ended()?;
         }
         self.take()
@@ -360,8 +385,25 @@ impl<S: RunStore> RunsLoop<S> {
         }
         for (look, _room) in self.looks.drain(..) {
             let run_id = look.run_id();
-            look.look(self.host.look(run_id));
+            let looked = self.host.look(run_id);
+            if let Err(why) = guarded(|| look.look(looked)) {
+                self.host.lose(run_id, why);
+            }
         }
+    }
+
+    /// Runs that could not be taken up from where they were parked, or lack a content, do not go on; their parents do.
+    fn leave_damaged(&mut self) {
+        let damaged = self.host.poll_damaged();
+        for Damaged { run_id, parent, why } in &damaged {
+            let Some(run_id) = *run_id else { continue };
+            self.live.set_aside(run_id);
+            if let Some(parent) = *parent {
+                let why = format!("the child run is damaged: {why}");
+                self.child_ended(parent, run_id, ChildEnd::unreadable(why));
+            }
+        }
+        tell_of(damaged);
     }
 
     /// Calls that wait are told that it is not known what becomes of them.
@@ -373,7 +415,7 @@ impl<S: RunStore> RunsLoop<S> {
 }
 
 fn tell_of(damaged: Vec<Damaged>) {
-    for Damaged { run_id, why } in damaged {
+    for Damaged { run_id, why, .. } in damaged {
         let run_id = run_id.map(|run_id| run_id.to_string());
         warn!(run_id, why, "run is damaged and is not taken up");
     }

@@ -197,10 +197,10 @@ pub struct Config {
     pub max_runs: u32,
 
     /// Milliseconds that a planner has for one plan; 1000 to 600000. No request can change it.
-    /// Most large models need more than the default.
-    #[arg(long, env = "ESCAPEMENT_PLANNER_LIMIT_MS", value_name = "MS", default_value_t = escapement_runs_api::PLANNER_LIMIT_MS,
+    /// Default: 60000, and 5000 under the preset `execution`.
+    #[arg(long, env = "ESCAPEMENT_PLANNER_LIMIT_MS", value_name = "MS",
           value_parser = clap::value_parser!(u64).range(1_000..=600_000))]
-    pub planner_limit_ms: u64,
+    pub planner_limit_ms: Option<u64>,
 
     /// Milliseconds that an ended run is kept after it ended; 1000 to 3153600000000 (a century). Default: for ever.
     /// A removed run answers RUN_REMOVED, and its ids stay used.

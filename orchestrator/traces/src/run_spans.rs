@@ -125,6 +125,7 @@ impl<'a> RunSpans<'a> {
             | Event::SessionRead(_)
             | Event::StatePatched(_)
             | Event::SkillHealthChanged(_)
+            | Event::ActionsKnown(_)
             | Event::BudgetWarning(_)
             | Event::BudgetAwaited(_) => {}
         }

@@ -230,6 +230,7 @@ fn key(run: &Run) -> u64 {
     )
         .hash(&mut hasher);
     (run.is_admitted, run.is_approved, run.wants_pause).hash(&mut hasher);
+    run.knows_actions.hash(&mut hasher);
     let revision = (run.first_failure, run.revision_began_ms, run.is_checkpoint_old);
     revision.hash(&mut hasher);
     let planning = (&run.given_up, &run.results, &run.planning, &run.n_revisions);

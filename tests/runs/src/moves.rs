@@ -49,6 +49,9 @@ pub fn moves(run: &Run, case: &Case) -> Vec<Move> {
     let mut all = Vec::new();
     if !run.is_admitted {
         all.push(now(Input::Admit, 0));
+        if !run.knows_actions {
+            all.push(now(Input::Known, 0));
+        }
     }
     of_planner(run, &mut all);
     for step in 0..run.steps.len() {
@@ -275,6 +278,7 @@ fn of_callers(run: &Run, is_brief: bool, all: &mut Vec<Move>) {
         Input::Pause,
         Input::Resume,
         Input::Recovered,
+        Input::Restarted,
         Input::Checkpoint(8),
     ] {
         all.push(now(input, 1));

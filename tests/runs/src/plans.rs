@@ -86,6 +86,7 @@ pub fn limits() -> Limits {
         discards: false,
         planner: None,
         fallback: None,
+        learns: false,
     }
 }
 
@@ -197,7 +198,28 @@ pub fn of_one_step(budget: u32) -> Vec<Case> {
         }
     }
     all.extend(of_safety_checks(budget));
+    all.extend(of_learning());
     all
+}
+
+/// Calls of actions that are not known at first.
+fn of_learning() -> Vec<Case> {
+    let with = |kind, autonomy| {
+        let plan = Plan {
+            parallel: false,
+            steps: vec![Step::new(kind)],
+        };
+        let limits = Limits {
+            autonomy,
+            learns: true,
+            ..limits()
+        };
+        case(plan, limits, 2, false)
+    };
+    let kinds = [Kind::Call(PURE), Kind::Call(DESTRUCTIVE)];
+    let each = kinds.into_iter();
+    each.flat_map(|kind| [with(kind.clone(), 2), with(kind, 4)])
+        .collect()
 }
 
 /// Destructive calls at level 3, with a safety action and without one.

@@ -16,6 +16,7 @@ use escapement_run::journal::{
 };
 use escapement_run::outcome::AttemptOutcome;
 use escapement_run::plan::{Plan as CorePlan, StepKind};
+use escapement_run::spec::ActionProfile;
 use escapement_run::state::RunState;
 use escapement_run::{
     Answer as CoreAnswer, Blobs, Commit, Effect, Input as CoreInput, OverrideWord, RewindScope, Rollback, Run,
@@ -38,6 +39,8 @@ pub struct Product {
     run: Run,
     /// The plan of the first revision.
     first: Arc<CorePlan>,
+    /// Profiles of the actions of the plan, known at the latest once the run is admitted.
+    known: Vec<ActionProfile>,
     /// Reads the journal alone.
     folded: Run,
     /// The journal.
@@ -72,6 +75,7 @@ impl Subject for Product {
         let folded = Run::from_snapshot(first, run.plan().clone());
         let mut product = Self {
             first: Arc::clone(run.plan()),
+            known: make::profiles(plan, limits),
             run,
             folded,
             journal: Vec::new(),
@@ -199,6 +203,7 @@ impl Product {
 
     fn command(&mut self, effect: &Effect) -> Command {
         match effect {
+            Effect::Actions { .. } => Command::LearnActions,
             Effect::Catalogue { generation, .. } => Command::ListActions(*generation),
             Effect::Submit { execution_id, .. } => {
                 if let Some((generation, attempt)) = self.asked_planner(*execution_id) {
@@ -340,6 +345,10 @@ impl Product {
                 data: values::object_of(*n_bytes),
             },
             Input::Recovered => CoreInput::Recovered,
+            Input::Restarted => CoreInput::Restarted,
+            Input::Known => CoreInput::ActionsKnown {
+                profiles: self.known.clone(),
+            },
         })
     }
 

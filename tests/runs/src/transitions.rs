@@ -87,6 +87,8 @@ pub fn cause_of(input: &Input) -> &'static str {
         Input::Override(_, Word::Skip) => "override: skip",
         Input::Checkpoint(_) => "checkpoint",
         Input::Recovered => "restart",
+        Input::Restarted => "restart after a stop",
+        Input::Known => "traits are known",
     }
 }
 

@@ -103,6 +103,11 @@ pub(crate) enum Event {
         /// What it may not call.
         disabled: Vec<String>,
     },
+    /// Knowledge of the actions of a run that waited for it in the queue.
+    ActionsKnown {
+        risks: Vec<(String, u32)>,
+        effects: Vec<String>,
+    },
     /// An artifact was declared or uploaded.
     Declared(Box<Declared>),
     /// The run looks at artifacts of these types.
@@ -263,8 +268,8 @@ fn of_attempts(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             digest: body.bytes(2).to_vec(),
             n_steps: body.small(5),
             document: stored(&body.message(6)?),
-            risks: risks(body)?,
-            effects: effects(body)?,
+            risks: risks(body, 4)?,
+            effects: effects(body, 4)?,
             produces: produces(body)?,
             generation: body.small(18),
             disabled: body.texts(21),
@@ -401,6 +406,10 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 drains: body.number(2) != 0,
             }
         }
+        63 => Event::ActionsKnown {
+            risks: risks(body, 1)?,
+            effects: effects(body, 1)?,
+        },
         _ => Event::Other,
     })
 }
@@ -436,12 +445,12 @@ fn said(body: &Message<'_>) -> Result<Said, String> {
     })
 }
 
-fn risks(body: &Message<'_>) -> Result<Vec<(String, u32)>, String> {
+fn risks(body: &Message<'_>, field: u32) -> Result<Vec<(String, u32)>, String> {
     let risk = |profile: &[u8]| {
         let profile = Message::parse(profile)?;
         Ok((profile.text(1), profile.small(3)))
     };
-    body.all(4).map(risk).collect()
+    body.all(field).map(risk).collect()
 }
 
 /// The types of artifacts that actions make.
@@ -454,12 +463,12 @@ fn produces(body: &Message<'_>) -> Result<BTreeMap<String, Vec<String>>, String>
 }
 
 /// Those that change something, or act on somebody, and may not be repeated.
-fn effects(body: &Message<'_>) -> Result<Vec<String>, String> {
+fn effects(body: &Message<'_>, field: u32) -> Result<Vec<String>, String> {
     let effect = |profile: &[u8]| {
         let profile = Message::parse(profile)?;
         let may_not_repeat = matches!(profile.small(2), 0 | 4) && profile.number(4) == 0;
         Ok(may_not_repeat.then(|| profile.text(1)))
     };
-    let all: Result<Vec<Option<String>>, String> = body.all(4).map(effect).collect();
+    let all: Result<Vec<Option<String>>, String> = body.all(field).map(effect).collect();
     Ok(all?.into_iter().flatten().collect())
 }

@@ -267,6 +267,7 @@ impl Contract {
         let error = result.error.map(|error| {
             let context = error.context.unwrap_or_default();
             ContractError {
+                retry_after_ms: 0,
                 fatal: error.severity == i32::from(v1::execution_error::Severity::Fatal),
                 code: error.error_code,
                 message: error.message,

@@ -46,6 +46,13 @@ impl World {
                     self.plan(after_ms, Happening::Sends { boot, execution_id });
                 }
             }
+            Effect::Actions { .. } => {
+                let Some((run, _)) = self.process().host.run(run_id) else {
+                    return;
+                };
+                let profiles = specs::profiles(run.plan());
+                self.deliver(run_id, Input::ActionsKnown { profiles });
+            }
             Effect::Catalogue { generation, own, .. } => {
                 let given = Input::Catalogue {
                     generation,

@@ -251,6 +251,15 @@ fn alternatives(action: &str) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// An action of which nobody has said anything yet.
+pub(crate) fn unknown(profile: ActionProfile) -> ActionProfile {
+    ActionProfile {
+        action: profile.action,
+        unknown: true,
+        ..ActionProfile::default()
+    }
+}
+
 pub(crate) fn profile(action: String) -> ActionProfile {
     let (class, risk) = action.split_once('.').expect("a name has two parts");
     let effect = match class {

@@ -123,6 +123,9 @@ pub struct ToolOutput {
     /// True if the output has a patch of the session's state.
     #[prost(bool, tag = "20")]
     pub patches: bool,
+    /// Milliseconds for which the next attempt waits at least, as the called side wants it.
+    #[prost(uint64, tag = "8")]
+    pub retry_after_ms: u64,
     /// Whether the output is what the schema of its action says; absent if there is none, or no output. One that is not is kept
     /// although the attempt has failed.
     #[prost(bool, optional, tag = "30")]

@@ -59,6 +59,7 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         Event::SessionRead(SessionRead { state, .. }) => state.iter().collect(),
         Event::StatePatched(StatePatched { patch, state, .. }) => [patch].into_iter().chain(state).collect(),
         Event::RunStarted(_)
+        | Event::ActionsKnown(_)
         | Event::SkillHealthChanged(_)
         | Event::BudgetWarning(_)
         | Event::BudgetAwaited(_)

@@ -1,6 +1,7 @@
 //! Restarts, checkpoints and ways back of a run, as the journal has them.
 
 use super::{Doubt, Failure, Stored, UnitRef, Usage};
+use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -27,6 +28,21 @@ pub struct RunRecovered {
     /// Attempts that are sent again.
     #[prost(uint32, tag = "6")]
     pub resubmitted: u32,
+    /// True if the stop before it was asked for and came to its end.
+    #[prost(bool, tag = "7")]
+    pub orderly: bool,
+    /// True if nothing but child runs was in flight.
+    #[prost(bool, tag = "8")]
+    pub children_alone: bool,
+}
+
+// RUN-2.6
+/// Knowledge of the actions of a run that waited for it.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionsKnown {
+    /// In the place of what was known before, sorted by name.
+    #[prost(message, repeated, tag = "1")]
+    pub profiles: Vec<ActionProfile>,
 }
 
 /// A checkpoint.

@@ -45,6 +45,7 @@ impl Event {
             Event::SessionRead(_) => ("session_read", &[]),
             Event::StatePatched(_) => ("state_patched", &[]),
             Event::SkillHealthChanged(_) => ("skill_health_changed", &[]),
+            Event::ActionsKnown(_) => ("actions_known", &[]),
             Event::InputRequested(request) => match request.kind() {
                 RequestKind::Approval => ("approval_requested", &["approval:required"]),
                 RequestKind::Question

@@ -24,6 +24,7 @@ impl RunState {
         match event {
             Event::RunCreated(_)
             | Event::PlanCreated(_)
+            | Event::ActionsKnown(_)
             | Event::RunStarted(_)
             | Event::RunPaused(_)
             | Event::PauseRequested(_)
@@ -86,6 +87,7 @@ impl RunState {
                 self.created_at = at;
             }
             Event::PlanCreated(plan) => self.plan_created(plan),
+            Event::ActionsKnown(known) => self.profiles = known.profiles.clone(),
             Event::RunStarted(_) => {
                 self.set_stage(if self.has_no_plan() {
                     Stage::Planning
@@ -101,7 +103,11 @@ impl RunState {
                 self.paused_at = 0;
                 self.progress();
             }
-            Event::RunRecovered(_) => self.recoveries += u32::from(self.is_in_flight()),
+            // RUN-9.5
+            Event::RunRecovered(found) => {
+                let counts = self.is_in_flight() && !found.orderly && !found.children_alone;
+                self.recoveries += u32::from(counts);
+            }
             Event::RevisionFailing(failing) => {
                 // The first cause counts; one that stops everything still does.
                 self.cause.get_or_insert_with(|| failing.error.clone());

@@ -5,6 +5,7 @@ use crate::journal::{
     CompletedStep, Event, FailedStep, Failure, GenerationEnded, RefusedPart, ReplanTriggered, Stored,
     ToolCalled, ToolOutput, Verdict,
 };
+use crate::presets::Preset;
 use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -51,6 +52,9 @@ pub struct Planning {
     /// True once a generation could not be paid for: no further one begins.
     #[prost(bool, tag = "13")]
     pub is_out_of_budget: bool,
+    /// True once a generation ran out of its time: no further one begins, which would have the same.
+    #[prost(bool, tag = "14")]
+    pub took_too_long: bool,
 }
 
 impl Planning {
@@ -97,9 +101,10 @@ impl RunState {
     pub fn has_generations_left(&self) -> bool {
         let planning = self.planning.as_ref();
         let started = planning.map_or(0, |planning| planning.generation);
-        let is_out_of_budget = planning.is_some_and(|planning| planning.is_out_of_budget);
+        let is_out = |planning: &Planning| planning.is_out_of_budget || planning.took_too_long;
+        let is_out = planning.is_some_and(is_out);
         let too_many = u32::from(planted::is_on(Bug::RunGenerationTooMany));
-        let is_left = started < self.spec.limits.max_generations + too_many && !is_out_of_budget;
+        let is_left = started < self.spec.limits.max_generations + too_many && !is_out;
         self.spec.planner.is_some() && is_left
     }
 
@@ -137,10 +142,12 @@ impl RunState {
     }
 
     fn generation_ended(&mut self, ended: &GenerationEnded) {
+        let repeats = self.spec.preset == Preset::Execution.as_str();
         let planning = self.planning.get_or_insert_default();
         planning.is_open = false;
         planning.live = None;
         planning.is_out_of_budget |= ended.verdict() == Verdict::OutOfBudget;
+        planning.took_too_long |= ended.verdict() == Verdict::TimedOut && !repeats;
         if ended.verdict() != Verdict::Accepted {
             planning.catalogue = None;
             planning.previous.push(PreviousPlan {

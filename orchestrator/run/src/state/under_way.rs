@@ -27,6 +27,29 @@ impl RunState {
         plans || self.has_unit(UnitStage::Live) || !self.evaluations.is_empty() || looks
     }
 
+    // RUN-9.5
+    /// True if something is in flight, and nothing but child runs.
+    pub(crate) fn has_children_alone_in_flight(&self) -> bool {
+        let plans = self.planning.as_ref().is_some_and(Planning::is_in_flight);
+        let looks = self.artifacts.iter().any(|artifact| artifact.live.is_some());
+        let own = plans || !self.evaluations.is_empty() || looks;
+        let mut live = self
+            .steps
+            .iter()
+            .filter(|step| step.stage() == StepStage::Running)
+            .flat_map(StepState::all_units)
+            .map(|(_, unit)| unit)
+            .filter(|unit| unit.stage() == UnitStage::Live)
+            .peekable();
+        !own && live.peek().is_some() && live.all(|unit| !unit.child.is_empty())
+    }
+
+    // RUN-2.6
+    /// True if the run waits in the queue until its actions are known.
+    pub fn waits_for_actions(&self) -> bool {
+        self.stage() == Stage::Queued && self.profiles.iter().any(|profile| profile.unknown)
+    }
+
     /// True if a unit waits for its next attempt.
     pub fn backs_off(&self) -> bool {
         self.has_unit(UnitStage::BackingOff) || self.looks_again().next().is_some()

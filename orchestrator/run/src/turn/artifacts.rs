@@ -192,6 +192,7 @@ impl Turn<'_> {
         let output = outcome.output.map(|output| self.store(output));
         let error = failed.then(|| Failure::of_step(live.unit.step, &outcome.code, &outcome.message));
         self.emit(Event::ToolOutput(ToolOutput {
+            retry_after_ms: 0,
             unit: live.unit,
             attempt: live.attempt,
             class: class.into(),

@@ -339,6 +339,7 @@ impl Turn<'_> {
         if self.state.stage().is_end() {
             return alloc::vec::Vec::new();
         }
+        self.ask_for_actions();
         for evaluation in self.state.evaluations.clone() {
             self.effect(Effect::Evaluate {
                 evaluation: evaluation.evaluation,

@@ -59,6 +59,7 @@ impl Turn<'_> {
             return self.looked(&live, outcome);
         }
         let step_runs = self.step_state(unit.step).stage() == StepStage::Running;
+        self.retry_after_ms = outcome.retry_after_ms.min(RETRY_AFTER_MS_MAX);
         let outcome = self.declaring(bounded(outcome, &live), step_runs);
         let (outcome, fits_schema) = self.fitting(&live, outcome);
         let declaring = outcome
@@ -83,6 +84,7 @@ impl Turn<'_> {
             fits_schema,
             usage,
             mistakes: Vec::new(),
+            retry_after_ms: self.retry_after_ms,
         }));
         self.warn_of_budget();
         if !step_runs {
@@ -194,9 +196,9 @@ impl Turn<'_> {
         let too_many = u32::from(planted::is_on(Bug::RunRetryTooMany));
         if state.retries < budget + too_many {
             let retry = state.retries + 1;
-            let due_at = self.now.saturating_add(
-                retry_delay_ms(self.step(unit.step), &self.state.spec.limits, retry).cast_signed(),
-            );
+            let delay_ms = retry_delay_ms(self.step(unit.step), &self.state.spec.limits, retry);
+            let delay_ms = delay_ms.max(self.retry_after_ms);
+            let due_at = self.now.saturating_add(delay_ms.cast_signed());
             self.emit(Event::StepRetrying(StepRetrying {
                 unit,
                 retry,
@@ -334,3 +336,5 @@ const UNCOUNTED_MS: u64 = 1_000;
 const UNCOUNTED_MS_MAX: u64 = 30_000;
 /// The contract allows outputs of 1 MiB; as a value it takes a few bytes more.
 const OUTPUT_BYTES_MAX: usize = escapement_model::limits::OUTPUT_BYTES_MAX + 8;
+/// The longest delay that who is called may ask for: a day.
+const RETRY_AFTER_MS_MAX: u64 = 86_400_000;

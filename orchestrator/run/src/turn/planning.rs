@@ -245,7 +245,8 @@ impl Turn<'_> {
 
     /// The generation at hand took too long.
     pub(super) fn generation_is_over(&mut self) {
-        let message = format!("the planner took more than {} ms", self.planner().limit_ms);
+        let limit_ms = self.planner().limit_ms;
+        let message = format!("the planner took more than {limit_ms} ms, its limit (--planner-limit-ms)");
         self.generation_fails(Verdict::TimedOut, "TOOL_TIMEOUT", &message);
     }
 

@@ -67,6 +67,7 @@ impl Turn<'_> {
         let is_safe = !failed && outcome.output.as_ref().is_some_and(says_safe);
         let output = outcome.output.map(|output| self.store(output));
         self.emit(Event::ToolOutput(ToolOutput {
+            retry_after_ms: 0,
             unit: live.unit,
             attempt: live.attempt,
             class: outcome.class.into(),

@@ -2,7 +2,7 @@
 
 use super::{Turn, refused, refused_because};
 use crate::branches::stale;
-use crate::input::{DISCARDED, OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
+use crate::input::{CRASH_LOOP, DISCARDED, OverrideWord, Refused, RefusedReason, RewindScope, Rollback};
 use crate::journal::{
     CheckpointCreated, Event, Failure, Reason, RunRecovered, RunRolledBack, SkipReason, StepRef, StepSkipped,
 };
@@ -232,8 +232,8 @@ impl Turn<'_> {
     }
 
     // RUN-9.4, RUN-9.5
-    /// The process was started anew.
-    pub(super) fn recovered(&mut self) {
+    /// The process was started anew. `orderly`: the stop before it was asked for.
+    pub(super) fn recovered(&mut self, orderly: bool) {
         let n_in = |stage| {
             let steps = self.state.steps.iter().filter(|step| step.stage() == stage);
             u32::try_from(steps.count()).expect("a plan has at most 1024 steps")
@@ -256,17 +256,17 @@ impl Turn<'_> {
             interrupted_with_child: count(units.iter().filter(|unit| !unit.child.is_empty()).count()),
             ambiguous: count(live().filter(|live| live.effect().is_effect()).count()),
             resubmitted: count(live().count()),
+            orderly,
+            children_alone: self.state.has_children_alone_in_flight(),
         };
         self.emit(Event::RunRecovered(recovered));
         if self.state.spec.policy.resume() == ResumePolicy::Discard {
             return self.cancel(String::from(DISCARDED));
         }
-        if self.state.recoveries >= RECOVERIES_MAX {
-            return self.fail(Failure {
-                code: String::from("CRASH_LOOP"),
-                message: format!("{RECOVERIES_MAX} restarts in a row without progress"),
-                step: None,
-            });
+        if self.state.recoveries >= RECOVERIES_MAX && !self.state.pause_wanted {
+            let reason =
+                format!("{CRASH_LOOP}: the process ended {RECOVERIES_MAX} times in a row without progress");
+            self.emit(Event::PauseRequested(Reason { reason }));
         }
         let mut again = self.state.clone();
         let outstanding = Turn::new(&mut again, self.plan, self.now, self.blobs).outstanding();
@@ -311,5 +311,5 @@ pub(crate) fn would_repeat(steps: &str) -> Refused {
 
 /// Bytes of a checkpoint's data.
 const CHECKPOINT_BYTES_MAX: usize = 512_000;
-/// Restarts in a row without progress that end a run.
+/// Ends of the process in a row without progress that pause a run.
 const RECOVERIES_MAX: u32 = 10;

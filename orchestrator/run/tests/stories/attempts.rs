@@ -146,6 +146,7 @@ fn the_end_of_an_execution_is_judged_by_the_table() {
     let end = |code: &str, fatal, executed, assigned, reason: Option<&str>| ContractEnd {
         output: None,
         error: Some(ContractError {
+            retry_after_ms: 0,
             code: code.to_owned(),
             message: "why".to_owned(),
             fatal,

@@ -7,7 +7,7 @@ use escapement_run::presets::Preset;
 use escapement_run::spec::{InDoubt, Spec};
 use serde_json::{Value, json};
 
-use crate::world::{START, World, and, call, call_after, spec, tool};
+use crate::world::{START, World, and, call, call_after, failed, spec, tool};
 
 /// Due times of the retries in the journal, after the failure that each follows.
 fn delays(world: &World) -> Vec<(u32, i64)> {
@@ -35,6 +35,21 @@ fn retries_wait_longer_each_time_and_are_counted() {
     assert_eq!(world.shows(), "failed: a failed BROKEN");
     assert_eq!(delays(&world), [(1, 1000), (2, 2000), (3, 4000)]);
     assert_eq!(world.submitted(), 4);
+}
+
+// RUN-5.3
+#[test]
+fn who_is_called_says_how_long_it_wants_to_be_left_alone() {
+    let mut world = World::of(json!([call("a")]));
+    for (wanted, delay) in [(500, 1000), (7_000, 7000), (u64::MAX, 86_400_000)] {
+        let outcome = AttemptOutcome {
+            retry_after_ms: wanted,
+            ..failed(Failed)
+        };
+        world.settle(world.live("a"), outcome);
+        assert_eq!(delays(&world).last().unwrap().1, delay);
+        world.pass(delay.min(10_000));
+    }
 }
 
 // RUN-5.3

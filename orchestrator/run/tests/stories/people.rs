@@ -363,6 +363,7 @@ fn a_request_shows_what_the_handler_says_about_it() {
     let end = ContractEnd {
         output: Some(opaque(&json!({"cost": 12}))),
         error: Some(ContractError {
+            retry_after_ms: 0,
             code: "APPROVAL_REQUIRED".to_owned(),
             message: "this costs 12 francs".to_owned(),
             fatal: false,

@@ -339,6 +339,18 @@ fn a_planner_that_hangs_costs_five_seconds_each_time() {
 
 // RUN-11.2
 #[test]
+fn a_planner_that_hangs_is_not_asked_for_the_same_time_again() {
+    let mut world = of_goal(planned(Preset::Standard));
+    offer(&mut world, &["pure.work"]);
+    world.pass(5_000);
+    assert_eq!(verdicts(&world), [Verdict::TimedOut]);
+    let (code, message) = world.error();
+    assert_eq!(code, "PLANNING_ERROR");
+    assert!(message.contains("--planner-limit-ms"), "{message}");
+}
+
+// RUN-11.2
+#[test]
 fn a_lost_planner_is_asked_again_in_the_same_generation() {
     let mut world = of_goal(planned(Preset::Standard));
     offer(&mut world, &["pure.work"]);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use escapement_run::journal::{Entry, Event};
 use escapement_run::presets::Preset;
-use escapement_run::spec::ResumePolicy;
+use escapement_run::spec::{ActionProfile, EffectClass, ResumePolicy, Risk};
 use escapement_run::state::RunState;
-use escapement_run::{Effect, Input, Run};
+use escapement_run::{Effect, Input, RefusedReason, Run};
 use prost::Message;
 use serde_json::json;
 
@@ -83,7 +83,7 @@ fn a_run_that_shall_not_be_resumed_is_cancelled_by_a_restart() {
 
 // RUN-9.5
 #[test]
-fn ten_restarts_without_progress_end_the_run() {
+fn ten_crashes_without_progress_pause_the_run() {
     let mut world = World::of(json!([call("a"), call("b")]));
     for _ in 0..9 {
         world.input(Input::Recovered);
@@ -94,7 +94,19 @@ fn ten_restarts_without_progress_end_the_run() {
         assert_eq!(world.run.shown().as_str(), "running");
     }
     world.input(Input::Recovered);
-    assert_eq!(world.error().0, "CRASH_LOOP");
+    assert_eq!(world.last_events(), ["RunRecovered", "PauseRequested"]);
+    let Some(Event::PauseRequested(pause)) = &world.journal.last().unwrap().event else {
+        panic!("{:?}", world.journal.last());
+    };
+    assert!(pause.reason.starts_with("CRASH_LOOP: "), "{}", pause.reason);
+    world.input(Input::Recovered);
+    assert_eq!(world.last_events(), ["RunRecovered"], "it was said once");
+    world.complete("b", json!({}));
+    assert_eq!(world.run.shown().as_str(), "paused", "what is in flight ends");
+    world.input(Input::Resume {
+        reason: "found it".to_owned(),
+    });
+    assert_eq!(world.run.shown().as_str(), "completed");
     let question = json!({"key": "q", "type": "user_input", "config": {"question": "?"}});
     let mut waiting = World::of(json!([question]));
     for _ in 0..20 {
@@ -105,6 +117,77 @@ fn ten_restarts_without_progress_end_the_run() {
         "waiting",
         "there was nothing to crash on"
     );
+}
+
+// RUN-9.5
+#[test]
+fn neither_orderly_restarts_nor_children_count_as_crashes() {
+    let mut world = World::of(json!([call("a")]));
+    for _ in 0..30 {
+        world.input(Input::Restarted);
+        assert_eq!(world.effects.last(), Some(&world.effects[0]), "it is sent again");
+    }
+    assert_eq!(world.run.state().recoveries, 0);
+    let step = json!({"key": "sub", "type": "sub_plan", "config": {"plan_id": CHILD}});
+    let mut parent = World::of(json!([step]));
+    for _ in 0..30 {
+        parent.input(Input::Recovered);
+    }
+    assert_eq!(parent.run.shown().as_str(), "running");
+    assert_eq!(parent.run.state().recoveries, 0);
+    let parallel = json!({"schema": "escapement.plan/1", "name": "Both", "parallel": true, "steps": [
+        and(step, json!({"async": true})), and(call("a"), json!({"async": true}))]});
+    let mut two = spec(Preset::Standard);
+    two.limits.max_concurrency = 2;
+    let mut both = World::document(parallel, two);
+    assert_eq!(both.effects.len(), 2);
+    both.input(Input::Recovered);
+    assert_eq!(both.run.state().recoveries, 1);
+}
+
+// RUN-2.6
+#[test]
+fn a_run_waits_in_the_queue_for_what_is_known_of_its_actions() {
+    let nobody_said = |action: &str| ActionProfile {
+        action: action.to_owned(),
+        unknown: true,
+        ..ActionProfile::default()
+    };
+    let document = json!({"schema": "escapement.plan/1", "name": "Story", "steps": [call("a")]});
+    let mut careful = spec(Preset::Standard);
+    careful.autonomy_level = 2;
+    let action = "pure.work".to_owned();
+    let waiting = || World::knowing(document.clone(), careful.clone(), &[nobody_said(&action)]);
+    let asks = Effect::Actions {
+        unknown: vec![action.clone()],
+    };
+    let mut world = waiting();
+    assert_eq!(world.effects, [asks.clone()]);
+    assert_eq!(world.refusal(Input::Admit), RefusedReason::NotQueued);
+    world.input(Input::Recovered);
+    assert_eq!(world.effects, [asks.clone(), asks], "a restart asks again");
+    let known = ActionProfile {
+        action: action.clone(),
+        effect: EffectClass::Pure.into(),
+        risk: Risk::Safe.into(),
+        ..ActionProfile::default()
+    };
+    let profiles = vec![known];
+    world.input(Input::ActionsKnown {
+        profiles: profiles.clone(),
+    });
+    world.input(Input::ActionsKnown { profiles });
+    assert_eq!(world.last_events(), [""; 0], "it is learnt once");
+    world.input(Input::Admit);
+    assert_eq!(world.run.shown().as_str(), "running", "what is safe asks nobody");
+
+    // Nobody said anything in time: the careful traits hold.
+    let mut world = waiting();
+    world.input(Input::ActionsKnown {
+        profiles: vec![nobody_said(&action)],
+    });
+    world.input(Input::Admit);
+    assert_eq!(world.run.shown().as_str(), "waiting");
 }
 
 // RUN-7.2, RUN-9.4

@@ -8,6 +8,17 @@ use alloc::vec::Vec;
 use escapement_run::ids::RunId;
 use escapement_run::{Commit, Input, Refused, Run};
 
+/// A run that cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The run.
+    pub run_id: RunId,
+    /// The run that waits for it.
+    pub parent: Option<RunId>,
+    /// Reason.
+    pub why: String,
+}
+
 impl Runs {
     // RUN-9.9
     /// Parks runs that rest, those first that came to rest first, until at most so many are in memory, of at most about so many
@@ -30,9 +41,19 @@ impl Runs {
         self.runs.get(&run_id)?.run.as_deref()
     }
 
-    /// Runs that could not be folded when they were needed since they were last taken, and why. They do not go on.
-    pub fn take_lost(&mut self) -> Vec<(RunId, String)> {
+    /// Runs that could not be folded, or lacked a content, when they were needed, since they were last taken. They do not go on.
+    pub fn take_lost(&mut self) -> Vec<Lost> {
         core::mem::take(&mut self.lost)
+    }
+
+    /// Forgets a run that lives and cannot go on.
+    pub fn lose(&mut self, run_id: RunId, why: String) {
+        let Some(live) = self.runs.get(&run_id) else {
+            return;
+        };
+        let parent = live.parent;
+        self.set_aside(run_id);
+        self.lost.push(Lost { run_id, parent, why });
     }
 
     /// The run, if it lives; one that is parked is folded.
@@ -51,7 +72,17 @@ impl Runs {
     ) -> Option<Result<Commit, Refused>> {
         self.wake(run_id, durable);
         let run = self.runs.get_mut(&run_id)?.run.as_mut()?;
-        Some(hand(&self.sessions, run, input, now, durable.blobs()))
+        let (sessions, mut input, mut handed) = (&self.sessions, Some(input), None);
+        let whole = durable.whole(&mut || {
+            if let Some(input) = input.take() {
+                handed = Some(hand(sessions, run, input, now, durable.blobs()));
+            }
+        });
+        if let Err(why) = whole {
+            self.lose(run_id, why);
+            return None;
+        }
+        handed
     }
 
     fn wake(&mut self, run_id: RunId, durable: &dyn Durable) {
@@ -64,10 +95,7 @@ impl Runs {
                 live.run = Some(Box::new(run));
                 self.rests(run_id);
             }
-            Err(why) => {
-                self.set_aside(run_id);
-                self.lost.push((run_id, why));
-            }
+            Err(why) => self.lose(run_id, why),
         }
     }
 

@@ -27,8 +27,8 @@ pub(super) fn resolve(
         _ => String::new(),
     };
     let planner = match (&request.planner, goal.is_empty()) {
-        (Some(wanted), _) => Some(Box::new(planner(wanted, fields))),
-        (None, false) => Some(Box::new(planner(&v1::Planner::default(), fields))),
+        (Some(wanted), _) => Some(Box::new(planner(wanted, preset, fields))),
+        (None, false) => Some(Box::new(planner(&v1::Planner::default(), preset, fields))),
         (None, true) => None,
     };
     let fallback = match &request.fallback {
@@ -44,7 +44,7 @@ pub(super) fn resolve(
     }
 }
 
-fn planner(wanted: &v1::Planner, fields: &mut Fields) -> Planner {
+fn planner(wanted: &v1::Planner, preset: Preset, fields: &mut Fields) -> Planner {
     fields.text("planner.action", &wanted.action, 0..=ACTION_CHARS_MAX);
     fields.note("planner.model", &wanted.model);
     fields.text(
@@ -85,7 +85,7 @@ fn planner(wanted: &v1::Planner, fields: &mut Fields) -> Planner {
         parameters: wanted.parameters.clone().unwrap_or_default(),
         catalogue,
         instructions: wanted.instructions.clone(),
-        limit_ms: PLANNER_LIMIT_MS,
+        limit_ms: preset.generation_ms(),
     }
 }
 
@@ -179,8 +179,6 @@ pub(crate) fn fallback_view(fallback: &Fallback) -> v1::Fallback {
     v1::Fallback { kind }
 }
 
-/// Milliseconds for one plan, unless the operator says.
-pub const PLANNER_LIMIT_MS: u64 = 5_000;
 const GOAL_CHARS_MAX: usize = 5_000;
 const INSTRUCTIONS_CHARS_MAX: usize = 20_000;
 /// Bytes of a planner's parameters, and of what a fallback sends: 16 KiB.

@@ -288,8 +288,10 @@ impl Runs {
         spec.namespace = stored_name(namespace);
         spec.author.clone_from(&made.origin.author);
         spec.trace.clone_from(&made.origin.trace);
-        if let Some(planner) = &mut spec.planner {
-            planner.limit_ms = self.planner_limit_ms;
+        if let Some(planner) = &mut spec.planner
+            && let Some(limit_ms) = self.planner_limit_ms
+        {
+            planner.limit_ms = limit_ms;
         }
         match &request.what {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),

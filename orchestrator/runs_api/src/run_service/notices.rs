@@ -6,6 +6,7 @@ use escapement_run::spec::{Spec, namespace_named, session_key};
 use escapement_runs::{Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
+use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, StoredNotice};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_notices_response::Told;
@@ -131,23 +132,50 @@ impl Watched for WatchedNotices {
     }
 
     async fn tell(&mut self, watcher: &Watcher<Answer>) -> Result<bool, End> {
-        let before = self.after;
+        let mut has_told = false;
         loop {
             let (stream, after) = (self.stream.clone(), self.after);
-            let read = move |reader: &dyn RunReader| reader.notices(&stream, after, PAGE);
-            let page = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+            let read = move |reader: &dyn RunReader| next(reader, &stream, after);
+            let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+            let (page, until) = read.ok_or_else(cursor_gone)?;
             let is_last = page.len() < PAGE;
             for stored in page {
                 self.after = stored.number;
                 if let Some(notice) = view(stored, &self.user_id) {
                     watcher.send(answer(Told::Notice(notice))).await?;
+                    has_told = true;
                 }
             }
             if is_last {
-                return Ok(self.after > before);
+                // The cursor of a user with few notices stays young.
+                self.after = self.after.max(until);
+                return Ok(has_told);
             }
         }
     }
+}
+
+// RUN-14.10
+/// The next notices of a stream, and up to which number there are no others if the page is the last one; `None` if some behind the
+/// cursor may be gone. Without a cursor what is kept counts.
+fn next(
+    reader: &dyn RunReader,
+    stream: &str,
+    after: u64,
+) -> Result<Option<(Vec<StoredNotice>, u64)>, StoreFault> {
+    let until = reader.last_numbers()?.notice;
+    if after > 0 && reader.notices_until(stream, after)?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some((reader.notices(stream, after, PAGE)?, until)))
+}
+
+fn cursor_gone() -> Rejection {
+    Rejection::failed(
+        "CURSOR_GONE",
+        "after_cursor: not everything behind it is kept, or this server never gave it; watch again without it, which tells \
+         all that is kept.",
+    )
 }
 
 fn answer(told: Told) -> Answer {

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::Triggers;
 use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
-use super::record::{Kept, KeptFiring, kept, put, trigger};
+use super::record::{Kept, KeptFiring, firing_of, kept, put, trigger, words};
 use super::turns::{asks, lives, request_of_firing};
 use crate::errors::Rejection;
 use crate::run_service::Started;
@@ -371,36 +371,6 @@ pub(super) fn keep(host: &mut RunsHost, definition: &Definition, kept: &Kept, at
     let owner = definition.owner.as_deref().unwrap_or_default();
     let change = put(definition.namespace.clone(), owner, definition.priority, at, kept);
     host.define(DefinitionKind::Trigger, &definition.name, change);
-}
-
-fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -> v1::Firing {
-    let (kind, event_type, event_id) = words(&found.cause);
-    v1::Firing {
-        firing_id: name.to_owned(),
-        trigger_id: trigger_id.to_owned(),
-        kind: kind.to_owned(),
-        due_at: found.due_at,
-        fired_at: now,
-        event_type,
-        event_id,
-        count: 1,
-        fired_by: found
-            .fired_by
-            .as_ref()
-            .map_or_else(String::new, |by| by.id.clone()),
-        ..v1::Firing::default()
-    }
-}
-
-/// Kind of the cause, type of its event, id of it.
-fn words(cause: &Cause) -> (&'static str, String, String) {
-    match cause {
-        Cause::Due(_) => ("schedule", String::new(), String::new()),
-        Cause::Event { kind, id } => ("event", kind.clone(), id.clone()),
-        Cause::Edge(n) => ("condition", String::new(), n.to_string()),
-        Cause::Delivery(id) => ("webhook", String::new(), id.clone()),
-        Cause::Request(id) => ("manual", String::new(), id.clone()),
-    }
 }
 
 /// What is asked of runs for a firing.

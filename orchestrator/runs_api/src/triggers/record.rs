@@ -178,3 +178,34 @@ pub(super) fn put(
         pinned: Vec::new(),
     })
 }
+
+/// A firing without an outcome.
+pub(super) fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -> v1::Firing {
+    let (kind, event_type, event_id) = words(&found.cause);
+    v1::Firing {
+        firing_id: name.to_owned(),
+        trigger_id: trigger_id.to_owned(),
+        kind: kind.to_owned(),
+        due_at: found.due_at,
+        fired_at: now,
+        event_type,
+        event_id,
+        count: 1,
+        fired_by: found
+            .fired_by
+            .as_ref()
+            .map_or_else(String::new, |by| by.id.clone()),
+        ..v1::Firing::default()
+    }
+}
+
+/// Kind of the cause, type of its event, id of it.
+pub(super) fn words(cause: &Cause) -> (&'static str, String, String) {
+    match cause {
+        Cause::Due(_) => ("schedule", String::new(), String::new()),
+        Cause::Event { kind, id } => ("event", kind.clone(), id.clone()),
+        Cause::Edge(n) => ("condition", String::new(), n.to_string()),
+        Cause::Delivery(id) => ("webhook", String::new(), id.clone()),
+        Cause::Request(id) => ("manual", String::new(), id.clone()),
+    }
+}

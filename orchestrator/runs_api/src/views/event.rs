@@ -187,7 +187,12 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
                 f64::from(recovered.interrupted_with_child),
             )
             .number("ambiguous", f64::from(recovered.ambiguous))
-            .number("resubmitted", f64::from(recovered.resubmitted)),
+            .number("resubmitted", f64::from(recovered.resubmitted))
+            .boolean("orderly", recovered.orderly),
+        Event::ActionsKnown(known) => {
+            let names = known.profiles.iter().map(|profile| profile.action.as_str());
+            data.list("actions", names.fold(ListBuilder::new(), ListBuilder::text))
+        }
         Event::CheckpointCreated(created) => stored_object(
             data.number("number", f64::from(created.number)),
             "data",

@@ -113,8 +113,8 @@ async fn what_a_bare_request_leaves_open_is_the_presets_and_what_it_says_wins() 
     let mut world = World::new();
     let cores = i32::try_from(std::thread::available_parallelism().unwrap().get()).unwrap();
     let rows = [
-        ("", 30_000, 3, 1000, 1, 3_600_000, 1, 0, 0),
-        ("standard", 30_000, 3, 1000, 1, 3_600_000, 1, 0, 0),
+        ("", 30_000, 3, 1000, 1, 3_600_000, 3, 0, 0),
+        ("standard", 30_000, 3, 1000, 1, 3_600_000, 3, 0, 0),
         ("execution", 30_000, 3, 100, cores, 325_000, 4, 60_000, 0),
         ("plan_mode", 30_000, 3, 0, 1, 3_600_000, 4, 0, 0),
         ("autonomous", 60_000, 3, 1000, 1, 3_600_000, 1, 0, 0),

@@ -116,3 +116,22 @@ async fn an_export_is_a_whole_record_in_small_pieces() {
         (Code::FailedPrecondition, "RUN_NOT_ENDED")
     );
 }
+
+// RUN-14.10
+#[tokio::test]
+async fn who_lacks_notices_is_told_so() {
+    let mut world = World::new();
+    let watch = |after_cursor| v1::WatchNoticesRequest {
+        user_id: "ada".to_owned(),
+        after_cursor,
+        ..v1::WatchNoticesRequest::default()
+    };
+    let mut gone = world
+        .client
+        .watch_notices(watch(1_000_000))
+        .await
+        .unwrap()
+        .into_inner();
+    let refused = gone.next().await.unwrap().unwrap_err();
+    assert_eq!(reason(&refused), "CURSOR_GONE");
+}

@@ -45,8 +45,13 @@ impl RunsHost {
             return;
         }
         self.n_own += 1;
+        // RUN-9.5
+        let input = match self.stopped_orderly {
+            true => Input::Restarted,
+            false => Input::Recovered,
+        };
         // One that was lost meanwhile hears nothing.
-        if let Ok(Some(work)) = self.runs.handle(run_id, Input::Recovered, now, &self.contents) {
+        if let Ok(Some(work)) = self.runs.handle(run_id, input, now, &self.contents) {
             self.push(work, None);
         }
     }
@@ -67,6 +72,11 @@ impl RunsHost {
             true => Some(self.now),
             false => self.runs.due_at(),
         }
+    }
+
+    /// True once every run that was taken up knows of the start: by then no parent looks for a child that ended earlier.
+    pub fn has_told_start(&self) -> bool {
+        self.unheard.is_empty()
     }
 
     /// True while the next batch has room for the bytes of another input.

@@ -157,12 +157,14 @@ fn runs_that_are_due_at_once_are_written_in_bounded_batches_and_so_are_those_tha
     let mut store = disk.crash();
     let (mut host, damaged) = RunsHost::open(&store, config(), START + 1).unwrap();
     assert!(damaged.is_empty());
+    assert!(!host.has_told_start(), "a part of them at a time");
     // A run that is spoken to before its turn hears of the start first.
     let last = *host.runs().ids().collect::<Vec<_>>().last().unwrap();
     let reason = "user".to_owned();
     host.handle(last, Input::Cancel { reason }, START + 1).unwrap();
     let of_start = batches(&mut host, &mut store, START + 1);
     assert!(of_start.iter().all(|writes| *writes <= BATCH), "{of_start:?}");
+    assert!(host.has_told_start());
     let names = names(&*store.reader().unwrap(), last);
     let heard = names.iter().position(|name| *name == "run_recovered");
     let cancelled = names.iter().position(|name| *name == "run_cancelled");

@@ -207,6 +207,7 @@ impl World {
                 };
                 self.coming.push_back((run_id, listed));
             }
+            Effect::Actions { .. } => panic!("all actions are known"),
             Effect::CancelChild { .. } => panic!("every child is waited for"),
         }
     }

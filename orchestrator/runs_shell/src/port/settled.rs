@@ -41,12 +41,30 @@ fn error(error: v1::ExecutionError) -> ContractError {
         };
         Some(reason.to_owned())
     });
+    let wanted = error.context.as_ref().and_then(retry_after_ms);
     ContractError {
+        retry_after_ms: wanted.unwrap_or(0),
         fatal: error.severity() == v1::execution_error::Severity::Fatal,
         code: error.error_code,
         message: error.message,
         reason,
     }
+}
+
+// RUN-5.3
+/// Milliseconds of a header `Retry-After` that is a number of seconds, as handlers pass it on; a date is none.
+fn retry_after_ms(context: &Opaque) -> Option<u64> {
+    let seconds = match value_of(context.as_encoded(), "retry_after")? {
+        ValueView::Text(text) => text.trim().parse::<u64>().ok()?,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it saturates"
+        )]
+        ValueView::Number(seconds) if seconds >= 0.0 => seconds.ceil() as u64,
+        _ => return None,
+    };
+    Some(seconds.saturating_mul(1_000))
 }
 
 /// True if the end shows that a worker had the attempt.
@@ -106,6 +124,7 @@ fn with_error(code: &str, message: String) -> ContractEnd {
     ContractEnd {
         output: None,
         error: Some(ContractError {
+            retry_after_ms: 0,
             code: code.to_owned(),
             message,
             fatal: true,

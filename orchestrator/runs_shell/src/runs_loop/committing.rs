@@ -75,11 +75,15 @@ impl<S: RunStore> RunsLoop<S> {
                 Committed::Done => self.tell_followers(&new),
                 Committed::Damaged(_) => {
                     let mut definitions = RunBatch::new();
-                    for definition in batch.definitions() {
+                    // TRIG-1.2: which firing is of which of these runs is not known here, and none may say that its run has
+                    // started if it has not. Its cause fires again, and finds the run if it is there.
+                    let fires = |kind| matches!(kind, DefinitionKind::Trigger | DefinitionKind::Firing);
+                    for definition in batch.definitions().iter().filter(|it| !fires(it.kind)) {
                         definitions.define(definition.clone());
                     }
                     self.commit(&definitions, false)?;
                     self.tell_followers(&definitions);
+                    self.fail(&CallError::Store);
                     old = batch.clone();
                 }
             }

@@ -5,7 +5,7 @@ use escapement_run::spec::Spec;
 use escapement_run::state::Stage;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
-use escapement_runs_host::{Create, Ended, NotCreated};
+use escapement_runs_host::{Create, Ended, NotCreated, guarded};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
@@ -32,8 +32,8 @@ impl<S: RunStore> RunsLoop<S> {
                 parent,
                 last_entry,
             } = ended;
-            let end = ChildEnd::of(&last_entry, &mut self.host);
-            self.child_ended(parent, run_id, end);
+            let end = guarded(|| ChildEnd::of(&last_entry, &mut self.host));
+            self.child_ended(parent, run_id, end.unwrap_or_else(ChildEnd::unreadable));
         }
     }
 
@@ -55,6 +55,7 @@ impl<S: RunStore> RunsLoop<S> {
                 let state = run.state();
                 let is_nested = !state.spec.parent_execution_id.is_empty();
                 let plans = state.stage() == Stage::Planning;
+                self.behind.leaves(execution_id);
                 let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
                 self.send(Outgoing::Submit {
                     run_id,
@@ -79,6 +80,17 @@ impl<S: RunStore> RunsLoop<S> {
                     generation,
                     allowed,
                     own,
+                });
+            }
+            Effect::Actions { .. } => {
+                let (plan, state) = (std::sync::Arc::clone(run.plan()), run.state());
+                let own_actions = state.spec.actions().map(str::to_owned).collect();
+                let known = state.profiles.clone();
+                self.send(Outgoing::Actions {
+                    run_id,
+                    plan,
+                    own_actions,
+                    known,
                 });
             }
             Effect::Evaluate {
@@ -119,8 +131,11 @@ impl<S: RunStore> RunsLoop<S> {
             expression,
         } = evaluation;
         let run = self.host.run(run_id);
-        let Some(bindings) = run.and_then(|(run, blobs)| run.bindings(evaluation, blobs)) else {
-            return;
+        let bindings = guarded(|| run.and_then(|(run, blobs)| run.bindings(evaluation, blobs)));
+        let bindings = match bindings {
+            Ok(Some(bindings)) => bindings,
+            Ok(None) => return,
+            Err(why) => return self.host.lose(run_id, why),
         };
         match bindings {
             Ok(bindings) => self.send(Outgoing::Evaluate {
@@ -178,14 +193,22 @@ impl<S: RunStore> RunsLoop<S> {
             Some(Err(ChildEnd::unreadable(why)))
         });
         read.map(|end| match end {
-            Ok(last_entry) => ChildEnd::of(&last_entry, &mut self.host),
+            Ok(last_entry) => {
+                guarded(|| ChildEnd::of(&last_entry, &mut self.host)).unwrap_or_else(ChildEnd::unreadable)
+            }
             Err(unreadable) => unreadable,
         })
     }
 
     pub(super) fn take_returned(&mut self, returned: Returned) {
         match returned {
-            Returned::Input(run_id, input) => self.input(run_id, input),
+            Returned::Input(run_id, input) => {
+                if let Input::Settled { execution_id, .. } = &input {
+                    self.behind.settles(*execution_id);
+                }
+                self.input(run_id, input);
+            }
+            Returned::UnderWay(execution_id) => self.behind.is_under_way(execution_id),
             Returned::Plan(child, Err(why)) => {
                 self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
             }
@@ -202,7 +225,11 @@ impl<S: RunStore> RunsLoop<S> {
                     self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
                     return;
                 }
-                let mut spec = child_spec(parent, &child, now, blobs);
+                let spec = guarded(|| child_spec(parent, &child, now, blobs));
+                let mut spec = match spec {
+                    Ok(spec) => spec,
+                    Err(why) => return self.host.lose(child.parent, why),
+                };
                 if let Some(traces) = &self.traces {
                     spec.trace = traces.child(child.parent, &parent.state().spec, child.run_id);
                 }

@@ -4,16 +4,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::world::World;
+use crate::world::{World, unknown_call};
+use escapement_run::ShownState;
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, SCHEMA_BYTES_MAX};
 use escapement_run::spec::{EffectClass, Risk};
 use escapement_runs_shell::catalogue::{catalogue, catalogue_of, profiles_for};
 use escapement_runs_shell::{EffectsConfig, SeenActions, perform};
-use escapement_store::runs::{MemoryRunsDisk, RunStore};
+use escapement_store::runs::{DefinitionKind, MemoryRunsDisk, RunReader, RunStore};
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::{FleetService, FleetServiceServer};
 use prost::Message;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
@@ -201,4 +203,120 @@ fn a_catalogue_is_bounded_and_says_what_it_leaves_out() {
     assert_eq!(catalogue.actions.len() + catalogue.n_left_out as usize, 40);
     assert!(catalogue.n_left_out > 20);
     assert_eq!(catalogue.actions.last().unwrap().profile.action, "n14");
+}
+
+fn safe(name: &str) -> v1::Action {
+    v1::Action {
+        traits: Some(v1::ActionTraits {
+            effect: v1::action_traits::Effect::Pure.into(),
+            risk: v1::action_traits::Risk::Safe.into(),
+            ..v1::ActionTraits::default()
+        }),
+        ..action(name)
+    }
+}
+
+fn carry_out(world: &mut World, fleet: &Fleet) {
+    let (_, nobody) = unbounded_channel();
+    let outgoing = std::mem::replace(&mut world.outgoing, nobody);
+    let config = EffectsConfig {
+        max_executions: 1,
+        waiting_bytes: 0,
+    };
+    let service = FleetServiceServer::new(fleet.clone());
+    perform(service, &world.handle, config, outgoing, &Handle::current());
+}
+
+/// True if the store has what was said of `echo`.
+async fn is_kept(world: &World) -> bool {
+    let read = |reader: &dyn RunReader| reader.definition(DefinitionKind::OfferedAction, "echo");
+    world.handle.readers().read(read).await.unwrap().is_some()
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    let waits = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(30), waits).await.expect("soon");
+}
+
+// RUN-2.6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_workers_said_of_an_action_outlasts_the_process_as_long_as_its_name() {
+    let mut world = World::new();
+    let fleet = Fleet::default();
+    *fleet.actions.lock().unwrap() = vec![safe("echo")];
+    carry_out(&mut world, &fleet);
+    while !is_kept(&world).await {
+        tokio::task::yield_now().await;
+    }
+
+    // No worker is there yet, and the contract has remembered the name alone.
+    let mut world = world.killed();
+    world.handle.seen().wait_at_most(Duration::from_secs(600));
+    let fleet = Fleet::default();
+    *fleet.actions.lock().unwrap() = vec![v1::Action {
+        name: "echo".to_owned(),
+        registered_for_ms: Some(1000),
+        ..v1::Action::default()
+    }];
+    carry_out(&mut world, &fleet);
+    until(|| fleet.n_asked.load(Ordering::SeqCst) > 0).await;
+    let seen = world.handle.seen().clone();
+    let read = move |reader: &dyn RunReader| profiles_for(reader, &["echo", "other"].into(), &seen);
+    let profiles = world.handle.readers().read(read).await.unwrap();
+    assert_eq!(
+        (profiles[0].effect(), profiles[0].risk(), profiles[0].unknown),
+        (EffectClass::Pure, Risk::Safe, false)
+    );
+    assert!(profiles[1].unknown, "nobody has said anything of it");
+
+    // Once its name is forgotten, so is what was said.
+    let mut world = world.killed();
+    carry_out(&mut world, &Fleet::default());
+    while is_kept(&world).await {
+        tokio::task::yield_now().await;
+    }
+}
+
+// RUN-2.6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_of_an_action_that_nobody_described_waits_until_a_worker_does_or_time_is_over() {
+    let mut world = World::new();
+    world.handle.seen().wait_at_most(Duration::from_secs(600));
+    let fleet = Fleet::default();
+    carry_out(&mut world, &fleet);
+    let run_id = world.handle.create(unknown_call("echo")).await.unwrap().run_id;
+    let state = || async {
+        let looked = world.handle.look(run_id, |run, _| run.shown());
+        looked.await.unwrap()
+    };
+    let n_asked = fleet.n_asked.load(Ordering::SeqCst);
+    until(|| fleet.n_asked.load(Ordering::SeqCst) > n_asked + 1).await;
+    assert_eq!(state().await, ShownState::Queued);
+    *fleet.actions.lock().unwrap() = vec![safe("echo")];
+    while state().await == ShownState::Queued {
+        tokio::task::yield_now().await;
+    }
+    // The contract of this test takes no attempt.
+    assert_ne!(
+        state().await,
+        ShownState::Waiting,
+        "what is safe asks nobody at level 2"
+    );
+
+    let mut world = World::new();
+    world.handle.seen().wait_at_most(Duration::from_millis(50));
+    carry_out(&mut world, &Fleet::default());
+    let run_id = world.handle.create(unknown_call("echo")).await.unwrap().run_id;
+    let state = || async {
+        let looked = world.handle.look(run_id, |run, _| run.shown());
+        looked.await.unwrap()
+    };
+    while state().await == ShownState::Queued {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(state().await, ShownState::Waiting, "nobody said that it is safe");
 }

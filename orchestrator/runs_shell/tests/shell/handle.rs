@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use crate::world::{World, call, create, document, id, list, new_run, step};
-use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
+use escapement_model::{Namespace, Opaque};
 use escapement_run::{Input, RefusedReason, ShownState};
+use escapement_runs_host::event;
 use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing, Returned};
 use escapement_store::MemoryFault;
+use escapement_store::runs::DefinitionKind;
 
 fn two_steps() -> Opaque {
     document(list([
@@ -265,6 +267,61 @@ async fn what_else_is_written_with_a_damaged_run_goes_through() {
         world.settle_next().await;
     }
     world.ended(id(2), ShownState::Completed).await;
+}
+
+#[tokio::test]
+async fn a_content_that_is_lost_meanwhile_ends_nothing_but_its_run() {
+    let mut world = World::new();
+    let args = StructBuilder::new().text("t", "${input:/text}").build();
+    let document = document(list([
+        step("a", "tool_call", call("x.a")),
+        step(
+            "b",
+            "tool_call",
+            call("x.b").object("tool_args", args.as_encoded()),
+        ),
+    ]));
+    let mut create_large = create(id(1), &document);
+    create_large.run.spec.input = StructBuilder::new().text("text", &"x".repeat(100_000)).build();
+    world.handle.create(create_large).await.unwrap();
+    let attempt = world.next_submission().await;
+    let digest = world.handle.look(id(1), |run, _| run.state().input.content());
+    world.disk.lose_content(&digest.await.unwrap().unwrap());
+    world.settle(attempt, &Opaque::default());
+    world.handle.create(create(id(2), &two_steps())).await.unwrap();
+    for _ in 0..2 {
+        world.settle_next().await;
+    }
+    world.ended(id(2), ShownState::Completed).await;
+    assert!(!world.handle.is_live(id(1)));
+    let cancel = Input::Cancel {
+        reason: "user".to_owned(),
+    };
+    let refused = world.handle.input(id(1), Condition::default(), cancel).await;
+    assert!(matches!(refused, Err(CallError::Damaged(_))), "{refused:?}");
+}
+
+// TRIG-1.2
+#[tokio::test]
+async fn no_firing_says_that_a_damaged_run_has_started() {
+    let world = World::new();
+    world.damaged.lock().unwrap().insert(id(1));
+    let fired = world.handle.change(0, |host, now| {
+        host.create(create(id(1), &two_steps()), now).unwrap();
+        let started = event(&Namespace::default(), "started", now);
+        host.define(DefinitionKind::Firing, "firing", started.clone());
+        host.define(DefinitionKind::Goal, "goal", started);
+        Ok(())
+    });
+    assert_eq!(fired.await, Err(CallError::Store), "it may be tried again");
+    let read = |kind, name| {
+        world
+            .handle
+            .readers()
+            .read(move |reader| reader.definition(kind, name))
+    };
+    assert_eq!(read(DefinitionKind::Firing, "firing").await.unwrap(), None);
+    assert!(read(DefinitionKind::Goal, "goal").await.unwrap().is_some());
 }
 
 // RUN-9.8

@@ -255,4 +255,16 @@ pub(crate) fn create(run_id: RunId, document: &Opaque) -> Create {
     }
 }
 
+/// A run at level 2 with one call of an action of which nobody has said anything.
+pub(crate) fn unknown_call(action: &str) -> Create {
+    let mut create = create(id(1), &document(list([step("a", "tool_call", call(action))])));
+    create.run.spec.autonomy_level = 2;
+    create.run.profiles = vec![ActionProfile {
+        action: action.to_owned(),
+        unknown: true,
+        ..ActionProfile::default()
+    }];
+    create
+}
+
 const PATIENCE: Duration = Duration::from_secs(10);

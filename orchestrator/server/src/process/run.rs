@@ -81,7 +81,9 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref(), metrics.clone())?;
-    let maintenance = Maintenance::new(config.removal(), clock, store.newest_ms(), deliveries.mark());
+    let caught_up = runs::caught_up(config);
+    let (newest_ms, mark) = (store.newest_ms(), deliveries.mark());
+    let maintenance = Maintenance::new(config.removal(), clock, newest_ms, mark).once(caught_up.clone());
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let (traces, flush) = security::start_traces(config)?.unzip();
     let counted = (metrics.clone(), traces.clone());
@@ -113,7 +115,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     edge.metrics = metrics.clone();
     let (feed, callers) = (deliveries.mark_of_runs(), runtimes.caller_threads());
     let (small, rules) = (callers.small.clone(), security.rules());
-    let start_runs = |store| Runs::start(config, store, feed, &edge, &small, rules, traces);
+    let start_runs = |store| Runs::start(config, store, (feed, caught_up), &edge, &small, rules, traces);
     let runs = runs_store.map(start_runs).transpose()?;
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());

@@ -8,11 +8,14 @@ use crate::limits::{
 };
 use escapement_credentials::Credentials;
 use escapement_metrics::Metrics;
-use escapement_runs_shell::{EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform};
+use escapement_runs_shell::{
+    CaughtUp, EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform,
+};
 use escapement_store::runs::{EmbeddedRuns, RunStore};
 use escapement_store::{Embedded, EmbeddedOptions, FeedMark};
 use escapement_traces::Traces;
 use escapement_transport::AccessRules;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::service::interceptor::InterceptedService;
@@ -43,12 +46,20 @@ pub(crate) fn open_store(config: &Config, store: &Embedded) -> Result<Option<Emb
     Ok(Some(runs))
 }
 
+/// The mark for the retention of the contract: without runs that read its results nobody is waited for.
+pub(crate) fn caught_up(config: &Config) -> CaughtUp {
+    match config.no_runs || config.contract.contract.is_some() {
+        true => CaughtUp::already(),
+        false => CaughtUp::default(),
+    }
+}
+
 impl Runs {
     /// Takes up what the store holds, and lets it go on. The contract is there already.
     pub(crate) fn start(
         config: &Config,
         store: EmbeddedRuns,
-        feed: FeedMark,
+        (feed, caught_up): (FeedMark, CaughtUp),
         edge: &Edge,
         threads: &Handle,
         rules: AccessRules,
@@ -66,11 +77,15 @@ impl Runs {
             feed,
             newest_ms,
             outgoing,
+            caught_up,
             tally: metrics.map(Metrics::tally_of_runs).unwrap_or_default(),
             traces,
             cannot_go_on: Box::new(cannot_go_on),
         };
         let (handle, thread) = escapement_runs_shell::start(setup).map_err(Failure::Store)?;
+        handle
+            .seen()
+            .wait_at_most(Duration::from_millis(config.registration_grace_ms));
         handle.judge_by(Rights::by(move || rules.current()));
         let effects = EffectsConfig {
             max_executions: RUN_EXECUTIONS_MAX,

@@ -10,6 +10,7 @@ use crate::limits::{
     REMOVAL_STEP_MIN,
 };
 use escapement_contract::Moment;
+use escapement_runs_shell::CaughtUp;
 use escapement_store::{FeedMark, Held, Removal, Removed, Store, StoreFault};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
@@ -20,6 +21,8 @@ pub(crate) struct Maintenance {
     policy: Removal,
     /// What sinks have had.
     feed: FeedMark,
+    /// Set once runs have read the results of before the start.
+    caught_up: CaughtUp,
     clock: Clock,
     start: Moment,
     /// When a step is due if no write waits.
@@ -61,6 +64,7 @@ impl Maintenance {
         Self {
             policy,
             feed,
+            caught_up: CaughtUp::already(),
             clock,
             start,
             idle_at: now,
@@ -68,6 +72,11 @@ impl Maintenance {
             longer_ms,
             is_refused: false,
         }
+    }
+
+    /// The same, with no step before runs have read the results of before the start.
+    pub(crate) fn once(self, caught_up: CaughtUp) -> Self {
+        Self { caught_up, ..self }
     }
 
     /// The time, and the time by which things are old, which a clock in a wrong year does not move: Unix milliseconds.
@@ -95,6 +104,10 @@ impl Maintenance {
     /// If the store cannot be trusted any more.
     pub(crate) fn step(&mut self, store: &mut impl Store) -> Result<(), StoreFault> {
         let begun = Instant::now();
+        if !self.caught_up.is_set() {
+            self.schedule(begun, Duration::ZERO, None);
+            return Ok(());
+        }
         self.policy.held = self.feed.held().map(|held| Held {
             for_ms: held.for_ms.saturating_add(self.longer_ms),
             ..held

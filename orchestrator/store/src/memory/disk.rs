@@ -93,6 +93,11 @@ impl<C: DiskContents> Disk<C> {
         self.lock().faults.push_back(Some(fault));
     }
 
+    /// Changes the contents that readers see without a commit, as damage does.
+    pub(crate) fn damage(&self, change: impl FnOnce(&mut C)) {
+        change(&mut self.lock().synced);
+    }
+
     /// The next commit that no fault was ordered for yet goes well.
     pub fn pass_next_commit(&self) {
         self.lock().faults.push_back(None);

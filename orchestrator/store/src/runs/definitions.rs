@@ -29,11 +29,15 @@ pub enum DefinitionKind {
     Firing = 12,
     /// Something that happened to a run or a goal, and that triggers have not heard of.
     Event = 13,
+    /// Last words of workers on an action, named by the action.
+    OfferedAction = 14,
+    /// Note for the next start, named by its subject.
+    Mark = 15,
 }
 
 impl DefinitionKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::SavedPlan,
         Self::ActionProfile,
         Self::Session,
@@ -41,6 +45,8 @@ impl DefinitionKind {
         Self::Goal,
         Self::Firing,
         Self::Event,
+        Self::OfferedAction,
+        Self::Mark,
     ];
 }
 

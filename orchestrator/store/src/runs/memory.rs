@@ -27,6 +27,13 @@ pub type MemoryRunsDisk = Disk<RunContents>;
 /// The memory store of runs.
 pub type MemoryRuns = OnDisk<RunContents>;
 
+impl MemoryRunsDisk {
+    /// Loses a content, as damage does while a process runs.
+    pub fn lose_content(&self, digest: &[u8; 32]) {
+        self.damage(|contents| contents.lose_content(digest));
+    }
+}
+
 impl RunStore for MemoryRuns {
     /// A batch that is refused is no commit and meets no fault.
     fn commit(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {

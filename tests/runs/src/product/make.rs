@@ -46,7 +46,11 @@ pub(super) fn run(plan: &Plan, limits: &Limits, now: i64) -> (Run, Commit) {
             .collect(),
         digest: [1; 32],
     };
-    let profiles = profiles(plan, limits);
+    let known = profiles(plan, limits);
+    let profiles = match limits.learns {
+        true => known.into_iter().map(unknown).collect(),
+        false => known,
+    };
     Run::create(run_id(), spec(limits), Arc::new(core), profiles, now, &NoBlobs)
 }
 
@@ -183,7 +187,17 @@ fn name_of(action: Action) -> String {
     format!("{risk:?}.{repeatable}.{has_effect}")
 }
 
-fn profiles(plan: &Plan, limits: &Limits) -> Vec<ActionProfile> {
+/// An action of which nobody has said anything yet.
+fn unknown(profile: ActionProfile) -> ActionProfile {
+    ActionProfile {
+        action: profile.action,
+        unknown: true,
+        seen: true,
+        ..ActionProfile::default()
+    }
+}
+
+pub(super) fn profiles(plan: &Plan, limits: &Limits) -> Vec<ActionProfile> {
     let model = ActionProfile {
         action: MODEL.to_owned(),
         effect: EffectClass::Llm.into(),

@@ -198,15 +198,18 @@ impl Run {
     }
 
     /// RUN-9.4, RUN-9.5.
-    pub(super) fn recovered(&mut self) {
+    pub(super) fn recovered(&mut self, was_stopped: bool) {
         if self.limits.discards {
             return self.end_with(End::Cancelled("discarded"));
         }
-        if self.has_in_flight() {
+        if self.waits_for_actions() {
+            self.commands.push(Command::LearnActions);
+        }
+        if self.has_own_in_flight() && !was_stopped {
             self.restarts += 1;
-            if self.restarts == 10 {
-                return self.end_with(End::Failed("CRASH_LOOP"));
-            }
+        }
+        if self.restarts >= 10 {
+            self.wants_pause = true;
         }
         match self.planning.open {
             Some(open) if !open.knows_actions => {

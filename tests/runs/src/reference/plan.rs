@@ -248,6 +248,8 @@ pub struct Limits {
     pub planner: Option<Planner>,
     /// What is left once no further plan can be made.
     pub fallback: Option<Fallback>,
+    /// True if it is not known at first what the actions of the plan are like.
+    pub learns: bool,
 }
 
 impl Plan {

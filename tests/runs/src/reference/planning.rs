@@ -15,6 +15,8 @@ pub struct Planning {
     pub n_generations: u32,
     /// The one under way.
     pub open: Option<Generation>,
+    /// True once a generation had no time left.
+    pub is_too_slow: bool,
     /// Why the last plan failed; none if there was none, or a person wanted another one.
     pub failure: Option<Code>,
     /// Which of the planner's plans is executed.
@@ -51,7 +53,7 @@ impl Run {
     pub(super) fn has_generation_left(&self) -> bool {
         let n_generations = self.planning.n_generations;
         self.planner()
-            .is_some_and(|planner| n_generations < planner.max_generations)
+            .is_some_and(|planner| n_generations < planner.max_generations && !self.planning.is_too_slow)
     }
 
     pub(super) fn plans(&self) -> bool {
@@ -113,8 +115,7 @@ impl Run {
             return;
         }
         if is_too_late {
-            self.planning.open = None;
-            return;
+            return self.generation_is_over();
         }
         open.n_attempts += 1;
         open.is_asked = true;
@@ -128,9 +129,10 @@ impl Run {
         Some((open.began_ms + planner.limit_ms).saturating_sub(self.active_ms))
     }
 
-    /// RUN-11.2: the time of the generation is over.
+    /// RUN-11.2: the time of the generation is over, and so would be that of another one.
     pub(super) fn generation_is_over(&mut self) {
         self.planning.open = None;
+        self.planning.is_too_slow = true;
     }
 
     /// RUN-11.2, RUN-11.6: an attempt of a generation ended.

@@ -59,8 +59,10 @@ pub struct Run {
     pub progress_ms: u64,
     /// Since when it shows as paused.
     pub paused_at: Option<u64>,
-    /// Restarts in a row without progress.
+    /// Restarts in a row without progress that nobody asked for.
     pub restarts: u32,
+    /// False while it is not known what the actions of the plan are like.
+    pub knows_actions: bool,
     /// What the last input commanded.
     pub commands: Vec<Command>,
 }
@@ -197,6 +199,7 @@ impl Run {
             is_wanted,
             ..Planning::default()
         };
+        let learns = limits.learns;
         Self {
             planning,
             n_revisions: 0,
@@ -223,6 +226,7 @@ impl Run {
             progress_ms: 0,
             paused_at: None,
             restarts: 0,
+            knows_actions: !learns,
             commands: Vec::new(),
         }
     }
@@ -254,6 +258,8 @@ impl Run {
             return match input {
                 Input::Tick
                 | Input::Recovered
+                | Input::Restarted
+                | Input::Known
                 | Input::Settled(..)
                 | Input::Listed(_)
                 | Input::Planned(..)
@@ -300,17 +306,26 @@ impl Run {
             Input::Rollback { restores, repeats } => self.roll_back(*restores, *repeats),
             Input::Override(step, word) => self.override_step(*step, word),
             Input::Checkpoint(n_bytes) => self.keep_checkpoint(*n_bytes),
-            Input::Recovered => {
-                self.recovered();
+            Input::Recovered | Input::Restarted => {
+                self.recovered(*input == Input::Restarted);
+                Ok(())
+            }
+            Input::Known => {
+                self.knows_actions = true;
                 Ok(())
             }
         }
     }
 
+    /// RUN-2.6.
+    pub(super) fn waits_for_actions(&self) -> bool {
+        !self.is_admitted && !self.knows_actions
+    }
+
     /// RUN-2.4: once, and not if it shall pause.
     fn admit(&mut self) -> Result<(), Refusal> {
         let pause_counts = self.wants_pause && !self.reads(Misreading::PausedRunsAreAdmitted);
-        if self.is_admitted || pause_counts {
+        if self.is_admitted || pause_counts || self.waits_for_actions() {
             return Err("");
         }
         self.is_admitted = true;
@@ -392,6 +407,12 @@ impl Run {
     #[must_use]
     pub fn has_in_flight(&self) -> bool {
         self.plans() || self.steps.iter().any(Step::has_in_flight)
+    }
+
+    /// RUN-9.5: a child run that is waited for is nothing of one's own.
+    pub(super) fn has_own_in_flight(&self) -> bool {
+        let mut steps = self.steps.iter().zip(&self.plan.steps);
+        self.plans() || steps.any(|(step, spec)| spec.kind != Kind::Child && step.has_in_flight())
     }
 
     pub(super) fn backs_off(&self) -> bool {

@@ -299,8 +299,12 @@ pub enum Input {
     Override(usize, Word),
     /// The caller's data, by its bytes.
     Checkpoint(usize),
-    /// The orchestrator started again.
+    /// The orchestrator started again, after it had ended by itself.
     Recovered,
+    /// The orchestrator started again, after somebody had stopped it.
+    Restarted,
+    /// Knowledge of the actions of the plan has come, or the wait for it is over.
+    Known,
 }
 
 /// What shall be done.
@@ -314,6 +318,8 @@ pub enum Command {
     CancelChild(UnitId, u32),
     /// An expression of a step.
     Evaluate(usize),
+    /// A look at the actions of the plan.
+    LearnActions,
     /// What a plan of this generation may call.
     ListActions(u32),
     /// A question to the planner, by generation and attempt.

@@ -266,6 +266,14 @@ impl Book {
                 }
                 self.begins_anew(&document, n_steps);
             }
+            // RUN-2.6
+            Event::ActionsKnown { risks, effects } => {
+                if self.started {
+                    desk.finds("RI1", "actions become known behind the admission");
+                }
+                self.effects = effects.into_iter().collect();
+                self.risks = risks.into_iter().collect();
+            }
             Event::Started => self.started = true,
             Event::PauseRequested => self.pause_wanted = true,
             Event::Paused => self.paused_at = Some(entry.at),

@@ -101,3 +101,19 @@ fn a_machine_that_begins_in_a_wrong_year_removes_nothing_early() {
         .unwrap();
     assert_eq!(store.reader().unwrap().counts().unwrap().removed, 5);
 }
+
+#[test]
+fn results_that_runs_have_not_read_after_a_start_stay() {
+    let caught_up = CaughtUp::default();
+    let mut store = settled(3);
+    let mut maintenance = keeping(0).once(caught_up);
+    maintenance.step(&mut store).unwrap();
+    assert_eq!(store.reader().unwrap().counts().unwrap().settled, 3);
+    assert!(
+        !maintenance.is_due(Instant::now(), false),
+        "it is looked again later"
+    );
+    let mut maintenance = maintenance.once(CaughtUp::already());
+    maintenance.step(&mut store).unwrap();
+    assert_eq!(store.reader().unwrap().counts().unwrap().settled, 0);
+}

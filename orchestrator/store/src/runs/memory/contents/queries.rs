@@ -119,6 +119,10 @@ impl RunContents {
         Some((*run_id, *digest))
     }
 
+    pub(in crate::runs::memory) fn lose_content(&mut self, digest: &[u8; 32]) {
+        self.contents.remove(digest);
+    }
+
     pub(in crate::runs::memory) fn content(&self, digest: &[u8; 32]) -> Option<Bytes> {
         self.contents.get(digest).map(|kept| kept.bytes.clone())
     }

@@ -1,0 +1,98 @@
+//! What is known of an action. Decides nothing.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use prost::{Enumeration, Message};
+
+/// What is known of an action: frozen when a revision is accepted.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionProfile {
+    /// The action.
+    #[prost(string, tag = "1")]
+    pub action: String,
+    /// What repeating it would mean.
+    #[prost(enumeration = "EffectClass", tag = "2")]
+    pub effect: i32,
+    /// What running it unasked would mean.
+    #[prost(enumeration = "Risk", tag = "3")]
+    pub risk: i32,
+    /// True if a repetition with the same idempotency key has no second effect.
+    #[prost(bool, tag = "4")]
+    pub idempotent: bool,
+    /// Milliseconds of one attempt; 0 if the profile does not say.
+    #[prost(uint64, tag = "5")]
+    pub attempt_ms: u64,
+    /// True if a worker has offered the action in this deployment.
+    #[prost(bool, tag = "6")]
+    pub seen: bool,
+    /// Types of artifacts that it makes, at most 16.
+    #[prost(string, repeated, tag = "7")]
+    pub produces: Vec<String>,
+    /// Actions that may take its place, the best first, at most 16.
+    #[prost(string, repeated, tag = "8")]
+    pub alternatives: Vec<String>,
+    /// Of a tool that a model may call: a sentence about it, as a worker said it; may be empty.
+    #[prost(string, tag = "9")]
+    pub description: String,
+    /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
+    #[prost(string, tag = "10")]
+    pub input_schema: String,
+    /// JSON Schema of its output, as JSON text of the operator, else unchecked of a worker; may be empty.
+    #[prost(string, tag = "11")]
+    pub output_schema: String,
+    /// True if nobody has said anything of the action so far, though somebody may soon.
+    #[prost(bool, tag = "12")]
+    pub unknown: bool,
+    /// The skill whose health its attempts count for; the action itself if it is empty.
+    #[prost(string, tag = "20")]
+    pub skill: String,
+}
+
+impl ActionProfile {
+    // RUN-14.5
+    /// The skill whose health its attempts count for.
+    pub fn skill(&self) -> &str {
+        match self.skill.as_str() {
+            "" => &self.action,
+            skill => skill,
+        }
+    }
+}
+
+/// What repeating an action would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum EffectClass {
+    /// It changes something, here or elsewhere.
+    SideEffect = 0,
+    /// It computes.
+    Pure = 1,
+    /// It reads what may change.
+    World = 2,
+    /// It asks a model.
+    Llm = 3,
+    /// It acts on somebody outside.
+    External = 4,
+}
+
+impl EffectClass {
+    /// True if a repetition may be noticed.
+    pub fn is_effect(self) -> bool {
+        match self {
+            EffectClass::SideEffect | EffectClass::External => true,
+            EffectClass::Pure | EffectClass::World | EffectClass::Llm => false,
+        }
+    }
+}
+
+/// What running an action unasked would mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Risk {
+    /// Not known, or out of the ordinary.
+    Unusual = 0,
+    /// Routine.
+    Safe = 1,
+    /// It may destroy something.
+    Destructive = 2,
+}
