@@ -193,6 +193,30 @@ async fn s68_outputs_are_held_against_what_an_operator_says_that_they_are() {
 }
 
 #[tokio::test]
+async fn s68_an_orphan_is_left_out_once_its_execution_has_ended() {
+    let (world, worker) = world().await;
+    let each = json!([{"gate": "late", "answer": {"n": 1}}]);
+    let run_id = world
+        .run(json!([call("a", "script.pure", json!({ "each": each }))]))
+        .await;
+    world.called_times(&run_id, "a", 1).await;
+    let cancelled = world
+        .call("RunService/CancelRun", json!({ "run_id": run_id }))
+        .await;
+    assert_eq!(cancelled["run"]["orphans"].as_array().unwrap().len(), 1);
+    world.shared.open("late");
+    let is_gone = async || {
+        let run = world.get(&run_id).await;
+        run["orphans"].as_array().is_none_or(Vec::is_empty).then_some(())
+    };
+    escapement_tests::wait_for("the end of the orphan", crate::world::LIMIT, is_gone)
+        .await
+        .unwrap();
+    world.close().await;
+    drop(worker);
+}
+
+#[tokio::test]
 async fn s68_evidence_says_how_an_attempt_ended_that_its_run_went_on_without() {
     let (world, worker) = world().await;
     let each = json!([{"gate": "late", "answer": {"n": 1}}, {"gate": "then", "answer": {"n": 2}}]);

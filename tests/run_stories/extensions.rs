@@ -21,6 +21,8 @@ async fn retries_are_extended_after_a_kill_and_refused_for_good() {
     for run_id in [&extended, &refused] {
         let asked = world.open_request(run_id).await;
         assert_eq!(asked["kind"], "retry_extension", "{asked:#}");
+        let amounts = json!({ "account": "retries", "used": 1.0, "limit": 1.0, "extended_limit": 2.0 });
+        assert_eq!(asked["subject"], amounts);
         assert_eq!(world.calls_of(run_id).len(), 2);
     }
     world.crash().await;
@@ -52,6 +54,8 @@ async fn a_budget_is_extended_after_a_kill() {
     let run_id = world.create(request).await;
     let asked = world.open_request(&run_id).await;
     assert_eq!(asked["kind"], "budget_extension", "{asked:#}");
+    let amounts = json!({ "account": "llm_calls", "used": 1.0, "limit": 1.0, "extended_limit": 2.0 });
+    assert_eq!(asked["subject"], amounts);
     world.crash().await;
     assert_eq!(world.open_request(&run_id).await, asked, "the same request");
     world.respond(&asked, extend(true)).await.unwrap();

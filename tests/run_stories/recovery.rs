@@ -261,6 +261,20 @@ async fn s10_what_is_idempotent_is_repeated_with_its_key_and_an_effect_in_doubt_
 
     let request = world.open_request(&asked).await;
     assert_eq!(request["kind"], "ambiguous_effect");
+    let called = &world.calls_of(&asked)[0];
+    assert_eq!(
+        (&request["action"], &request["execution_id"], &request["attempt"]),
+        (&called["action"], &called["execution"], &json!(1)),
+        "{request:#}"
+    );
+    assert!(request["subject"].is_object(), "{request:#}");
+    let blind = json!({
+        "input_request_id": request["input_request_id"],
+        "effect": { "did_not": {} },
+        "responder": { "id": "bob" }
+    });
+    let refused = world.refusal("InboxService/RespondToInput", blind).await;
+    assert_eq!(refused.is(), (Code::FailedPrecondition, "DIGEST_MISMATCH"));
     let happened = json!({ "effect": { "happened": { "output": { "done": "it did" } } } });
     world.respond(&request, happened).await.unwrap();
     assert_eq!(world.ended(&asked).await["output"], json!({ "done": "it did" }));
