@@ -45,6 +45,8 @@ pub(crate) struct Spec {
     /// The actions that its plans may call; all if it is empty.
     pub(crate) allowed: Vec<String>,
     pub(crate) forbidden: Vec<String>,
+    /// Names of the one that fired its trigger; empty if that is not known.
+    pub(crate) fired_by: Vec<String>,
 }
 
 pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
@@ -72,6 +74,13 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
         preset: body.text(15),
         goal: body.text(20),
         must_produce,
+        fired_by: match body.has(34) {
+            true => [body.message(34)?.text(1)]
+                .into_iter()
+                .chain(body.message(34)?.texts(4))
+                .collect(),
+            false => Vec::new(),
+        },
         allowed: constraints.texts(3),
         forbidden: constraints.texts(4),
         session_id: body.text(27),

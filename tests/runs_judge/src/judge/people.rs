@@ -71,7 +71,8 @@ impl Book {
         }
         if approves {
             let policy = &self.spec;
-            let is_own = policy.four_eyes && said.responder == policy.user;
+            let started = said.responder == policy.user || policy.fired_by.contains(&said.responder);
+            let is_own = policy.four_eyes && started;
             let is_other = !policy.approvers.is_empty() && !policy.approvers.contains(&said.responder);
             if is_own || is_other {
                 desk.finds("RI6", &format!("{} may not approve", said.responder));
