@@ -16,6 +16,7 @@ mod world;
 
 mod artifacts;
 mod children;
+mod clocks;
 mod data;
 mod discards;
 mod extensions;

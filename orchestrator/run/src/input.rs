@@ -123,6 +123,11 @@ pub enum Input {
     },
     /// What changed in the session that the run shares with others.
     Session(SessionNews),
+    /// The orchestrator stood still, or could write nothing, for so much of the time since the last entry of the run.
+    Stalled {
+        /// Milliseconds that are no active time.
+        ms: u64,
+    },
 }
 
 /// An artifact that comes from outside.

@@ -27,7 +27,7 @@ pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
 };
 pub use course::{
-    ActionsKnown, CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered, RunRolledBack,
+    ActionsKnown, CheckpointCreated, ChildRunEnded, ChildRunStarted, RunRecovered, RunRolledBack, RunStalled,
 };
 pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
@@ -68,7 +68,7 @@ pub struct Entry {
     #[prost(
         oneof = "Event",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, \
-                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62, 63"
+                36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62, 63, 64"
     )]
     pub event: Option<Event>,
 }
@@ -233,6 +233,9 @@ pub enum Event {
     /// A unit waits for a part of the budget.
     #[prost(message, tag = "57")]
     BudgetAwaited(BudgetAwaited),
+    /// The orchestrator stood still, or could write nothing, while the run was active.
+    #[prost(message, tag = "64")]
+    RunStalled(RunStalled),
 }
 
 /// Nothing more to say.

@@ -1,7 +1,7 @@
 //! One run as a state machine: inputs in, entries and effects out. Keeps nothing that its journal does not say.
 
 use crate::ids::RunId;
-use crate::input::{Blobs, Commit, Effect, Input, Refused, SessionNews};
+use crate::input::{Blobs, Commit, Effect, Input, Refused};
 use crate::journal::{Doubt, Entry, Event, PlanCreated, RequestState, RunCreated};
 use crate::plan::Plan;
 use crate::spec::{ActionProfile, Spec};
@@ -139,8 +139,23 @@ impl Run {
         self.state.chain = Bytes::copy_from_slice(&chain_next(&before, entry.sequence, bytes));
     }
 
+    // RUN-7.8
+    /// The time of the run when the clock reads `now`: never before its last entry, whatever the clock was then. All times of the
+    /// run are ahead by what they were at the last start, so that no delay takes longer because the clock was set back.
+    pub fn own_time(&self, now: i64) -> i64 {
+        now.saturating_add_unsigned(self.state.ahead_ms)
+            .max(self.state.updated_at)
+    }
+
+    // RUN-7.8
+    /// What the clock reads at a time of the run.
+    pub fn clock_time(&self, own: i64) -> i64 {
+        own.saturating_sub_unsigned(self.state.ahead_ms)
+    }
+
     // RUN-2.1
-    /// Takes an input in. `now` are Unix milliseconds that never go back while the process lives.
+    /// Takes an input in. `now` are Unix milliseconds of a clock that never goes back while the process lives; an input that
+    /// came before the last entry is taken in at the time of that.
     ///
     /// # Errors
     /// [`Refused`]: the input changed nothing.
@@ -148,13 +163,22 @@ impl Run {
     /// # Panics
     /// If a time that [`Run::due_at`] named has come and another input is handed in first.
     pub fn handle(&mut self, input: Input, now: i64, blobs: &dyn Blobs) -> Result<Commit, Refused> {
-        let now = now.max(self.state.updated_at);
+        let behind_ms = self.state.updated_at.saturating_sub(now);
+        let now = match input {
+            Input::Recovered | Input::Restarted => now.max(self.state.updated_at),
+            _ => self.own_time(now),
+        };
         let on_time = match input {
-            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_) => true,
-            _ => self.due_at().is_none_or(|due| due > now),
+            Input::Time
+            | Input::Recovered
+            | Input::Restarted
+            | Input::Session(_)
+            | Input::Stalled { .. } => true,
+            _ => self.state.due(&self.plan).is_none_or(|(due, _)| due > now),
         };
         assert!(on_time, "time fires before a later input");
         let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+        turn.ahead_ms = u64::try_from(behind_ms).unwrap_or(0);
         let mut revised = turn.input(input)?;
         let mut commit = turn.into_commit();
         // RUN-12.2: each of them uses up a substitution or a generation.
@@ -167,27 +191,33 @@ impl Run {
         Ok(commit)
     }
 
-    // RUN-14.4
-    /// As [`Run::handle`], once the run has seen what changed in its session. If the input changes nothing, the run sees it
-    /// with a later one.
+    // RUN-7.2, RUN-14.4
+    /// As [`Run::handle`], once the run has taken in what comes first: how long the orchestrator stood still, and what changed
+    /// in its session. If the input changes nothing the run takes that in with a later one, unless its time has come.
     ///
     /// # Errors
     /// As [`Run::handle`].
     pub fn handle_after(
         &mut self,
-        news: SessionNews,
+        first: Vec<Input>,
         input: Input,
         now: i64,
         blobs: &dyn Blobs,
     ) -> Result<Commit, Refused> {
         let mut run = self.clone();
-        let seen = run.handle(Input::Session(news), now, blobs)?;
+        let mut seen = Commit::default();
+        // A limit that is not over yet is due later from then on, and its time is not handed in again before that.
+        let moves_timers =
+            input == Input::Time && first.iter().any(|first| matches!(first, Input::Stalled { .. }));
+        for first in first {
+            seen = seen.followed_by(run.handle(first, now, blobs)?);
+        }
         let blobs = WithNew {
             new: &seen.blobs,
             others: blobs,
         };
         let handled = run.handle(input, now, &blobs)?;
-        if handled.entries.is_empty() {
+        if handled.entries.is_empty() && !moves_timers {
             return Ok(handled);
         }
         *self = run;
@@ -224,9 +254,9 @@ impl Run {
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).awaits(execution_id)
     }
 
-    /// When [`Input::Time`] is due, in Unix milliseconds; `None` once the run has ended.
+    /// When [`Input::Time`] is due by the clock, in Unix milliseconds; `None` once the run has ended.
     pub fn due_at(&self) -> Option<i64> {
-        self.state.due(&self.plan).map(|(due, _)| due)
+        self.state.due(&self.plan).map(|(due, _)| self.clock_time(due))
     }
 
     /// The state, for those who show it.

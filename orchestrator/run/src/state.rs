@@ -172,6 +172,10 @@ pub struct RunState {
     /// What other revisions took the place of earlier ones for.
     #[prost(message, repeated, tag = "68")]
     pub replans: Vec<Replan>,
+    // RUN-7.8
+    /// By how many milliseconds all times of the run are ahead of the clock since the last start.
+    #[prost(uint64, tag = "71")]
+    pub ahead_ms: u64,
 }
 
 /// Where a run is.

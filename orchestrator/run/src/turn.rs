@@ -36,7 +36,7 @@ pub use answers::says_the_same;
 
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
-use crate::journal::{ActionsKnown, Empty, Entry, Event, Stored, UnitRef};
+use crate::journal::{ActionsKnown, Empty, Entry, Event, RunStalled, Stored, UnitRef};
 use crate::plan::{Plan, Step};
 use crate::spec::ActionProfile;
 use crate::state::{RunState, Stage, StepState, UnitState};
@@ -62,6 +62,8 @@ pub(crate) struct Turn<'a> {
     new_unit: UnitState,
     /// Milliseconds for which a retry that follows from this input waits at least.
     retry_after_ms: u64,
+    /// By how many milliseconds the times of the run are ahead of the clock, for a turn that begins with a start.
+    pub(crate) ahead_ms: u64,
 }
 
 impl<'a> Turn<'a> {
@@ -75,6 +77,7 @@ impl<'a> Turn<'a> {
             revised: None,
             new_unit: UnitState::default(),
             retry_after_ms: 0,
+            ahead_ms: 0,
         }
     }
 
@@ -162,6 +165,11 @@ impl<'a> Turn<'a> {
             Input::ActionsKnown { profiles } => self.actions_known(profiles),
             Input::Session(news) => {
                 self.session_changed(news);
+                return Ok(None);
+            }
+            // RUN-7.2
+            Input::Stalled { ms } => {
+                self.emit(Event::RunStalled(RunStalled { stalled_ms: ms }));
                 return Ok(None);
             }
         }
@@ -341,6 +349,7 @@ fn behind_the_end(input: &Input) -> Result<(), Refused> {
         | Input::ChildEnded { .. }
         | Input::Time
         | Input::Session(_)
+        | Input::Stalled { .. }
         | Input::ActionsKnown { .. }
         | Input::Recovered
         | Input::Restarted => Ok(()),

@@ -12,6 +12,7 @@ mod notices;
 mod open_requests;
 mod runs;
 mod sessions;
+mod stalls;
 mod texts;
 mod work;
 

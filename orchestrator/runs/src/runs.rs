@@ -7,6 +7,7 @@ mod rows;
 use crate::counted::{Census, States, counted};
 use crate::open_requests::OpenRequests;
 use crate::sessions::Sessions;
+use crate::stalls::Stalls;
 use crate::work::{NewFork, NewRun, Work};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -88,6 +89,7 @@ pub struct Runs {
     config: Config,
     runs: BTreeMap<RunId, Live>,
     sessions: Sessions,
+    stalls: Stalls,
     states: States,
     requests: OpenRequests,
     /// Those that wait for admission: the highest priority first, then the oldest.
@@ -118,6 +120,8 @@ struct Live {
     /// `None` until it has its place.
     shown: Option<ShownState>,
     due_at: Option<i64>,
+    /// When the clock read the time of its last entry.
+    updated_at: i64,
     queued: Option<(Reverse<u32>, i64, RunId)>,
     under_way: bool,
     /// Entries and bytes since the last snapshot, and the bytes of that.
@@ -137,6 +141,7 @@ impl Runs {
             config,
             runs: BTreeMap::new(),
             sessions: Sessions::default(),
+            stalls: Stalls::default(),
             states: States::default(),
             requests: OpenRequests::default(),
             queue: BTreeSet::new(),
@@ -209,24 +214,6 @@ impl Runs {
             pinned: pinned.into_iter().collect(),
             ..work
         })
-    }
-
-    /// Forgets a run that cannot go on, because the store has lost what it is made of.
-    pub fn set_aside(&mut self, run_id: RunId) {
-        self.rises(run_id);
-        let Some(live) = self.runs.remove(&run_id) else {
-            return;
-        };
-        self.sessions.run_ends(&live.session_key);
-        self.states.change(live.shown, None);
-        self.requests.run_ends(run_id);
-        if let Some(queued) = live.queued {
-            self.queue.remove(&queued);
-        }
-        if let Some(due) = live.due_at {
-            self.due.remove(&(due, run_id));
-        }
-        self.n_under_way -= usize::from(live.under_way);
     }
 
     fn require_room(&self, run_id: RunId) -> Result<(), NotCreated> {
@@ -330,6 +317,7 @@ impl Runs {
             run: Some(Box::new(run)),
             shown: None,
             due_at: None,
+            updated_at: 0,
             queued: None,
             under_way: false,
             entries: 0,
@@ -356,6 +344,7 @@ impl Runs {
             self.queue.extend(queued);
             live.queued = queued;
         }
+        live.updated_at = run.clock_time(state.updated_at);
         let due_at = run.due_at();
         if live.due_at != due_at {
             let forgets = live.due_at.is_some() && planted::is_on(Bug::RunTimerForgotten);

@@ -1,5 +1,6 @@
 //! Sessions of runs that live, and those that are to be written: what runs of one session see of each other.
 
+use crate::stalls::Stalls;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -156,18 +157,22 @@ impl Sessions {
     }
 }
 
-// RUN-14.4
-/// Hands an input to a run that has seen its session as it is.
+// RUN-7.2, RUN-14.4
+/// Hands an input to a run that knows for how long the orchestrator stood still, and has seen its session as it is.
 pub(crate) fn hand(
     sessions: &Sessions,
+    stalls: &Stalls,
     run: &mut Run,
     input: Input,
     now: i64,
     blobs: &dyn Blobs,
 ) -> Result<Commit, Refused> {
-    match sessions.news(run) {
-        Some(news) => run.handle_after(news, input, now, blobs),
-        None => run.handle(input, now, blobs),
+    let stalled = stalls.of(run, &input, now);
+    let news = sessions.news(run).map(Input::Session);
+    let first: Vec<Input> = stalled.into_iter().chain(news).collect();
+    match first.is_empty() {
+        true => run.handle(input, now, blobs),
+        false => run.handle_after(first, input, now, blobs),
     }
 }
 

@@ -6,6 +6,7 @@ mod event;
 mod input_request;
 mod plan;
 mod planning;
+mod restarts;
 mod revision_result;
 mod run;
 mod session;

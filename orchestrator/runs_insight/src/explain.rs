@@ -271,7 +271,9 @@ fn approvers(state: &RunState, request: &InputRequest) -> String {
 
 /// What happens at the time that is due, if nothing comes before.
 fn due(run: &Run) -> Option<&'static str> {
-    let (state, at) = (run.state(), run.due_at()?);
+    let state = run.state();
+    // Compared with times of the run.
+    let at = run.due_at()?.saturating_add_unsigned(state.ahead_ms);
     let request = state.open_requests().find(|request| request.expires_at == at);
     let units = state.steps.iter().flat_map(|step| &step.units);
     let mut later = units.filter(|unit| unit.stage() == UnitStage::BackingOff);

@@ -74,14 +74,14 @@ pub fn replay_with(
     while at < entries.len() {
         let differs = |what: &str| difference(at, what);
         let rest = &entries[at..];
-        let now = rest[0].at;
+        let now = clock_at(&run, &rest[0]);
         let input = told::input(&Reader { run: &run, blobs }, rest).map_err(|what| differs(&what))?;
-        if now < run.state().updated_at {
+        if rest[0].at < run.state().updated_at {
             return Err(differs("is older than the entry before"));
         }
         let of_time = matches!(
             input,
-            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_)
+            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_) | Input::Stalled { .. }
         );
         if run.due_at().is_none_or(|due| due <= now) && !of_time {
             return Err(differs("comes after a time at which something else was due"));
@@ -95,6 +95,15 @@ pub fn replay_with(
         n_inputs += 1;
     }
     Ok(Replayed { run, n_inputs })
+}
+
+// RUN-7.8
+/// What the clock read when the input came that leads to an entry.
+fn clock_at(run: &Run, entry: &Entry) -> i64 {
+    match &entry.event {
+        Some(Event::RunRecovered(recovered)) => entry.at.saturating_sub_unsigned(recovered.ahead_ms),
+        _ => run.clock_time(entry.at),
+    }
 }
 
 fn difference(at: usize, what: &str) -> Difference {

@@ -70,6 +70,9 @@ pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, Str
             true => Input::Restarted,
             false => Input::Recovered,
         },
+        Event::RunStalled(stalled) => Input::Stalled {
+            ms: stalled.stalled_ms,
+        },
         Event::ActionsKnown(known) => Input::ActionsKnown {
             profiles: known.profiles.clone(),
         },

@@ -19,7 +19,7 @@ use crate::message::Child;
 /// What a child is made from: its parent's, with limits that are cut to what the parent has left.
 pub(crate) fn child_spec(parent: &Run, child: &Child, now: i64, blobs: &dyn Blobs) -> Spec {
     let state = parent.state();
-    let lived_ms = u64::try_from(now.saturating_sub(state.created_at)).unwrap_or(0);
+    let lived_ms = u64::try_from(parent.own_time(now).saturating_sub(state.created_at)).unwrap_or(0);
     let limits = &state.spec.limits;
     Spec {
         input: child.input.clone(),

@@ -2,35 +2,41 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Unix milliseconds that never go back: the wall clock, and time since the start if the wall clock is set back.
-#[derive(Debug)]
-pub(crate) struct Clock {
+// RUN-7.8
+/// The clock of runs: the wall clock at the start of the process, and from there on the one that nobody can set. Everything that
+/// belongs to a run is measured by it; the wall clock is for what is said to people and to others by the time of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
     start: Instant,
     start_ms: i64,
-    last_ms: i64,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
-        let start_ms = wall_ms();
+    /// A clock that begins with the wall clock.
+    pub fn start() -> Self {
         Self {
             start: Instant::now(),
-            start_ms,
-            last_ms: start_ms,
+            start_ms: wall_ms(),
         }
     }
 
-    pub(crate) fn now(&mut self) -> i64 {
+    /// Unix milliseconds that never go back and never jump.
+    pub fn now(&self) -> i64 {
         let elapsed_ms = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let steady_ms = self.start_ms.saturating_add(elapsed_ms);
-        self.last_ms = self.last_ms.max(wall_ms()).max(steady_ms);
-        self.last_ms
+        self.start_ms.saturating_add(elapsed_ms)
     }
 
     /// How long it is until then.
-    pub(crate) fn until(&mut self, unix_ms: i64) -> Duration {
+    pub fn until(&self, unix_ms: i64) -> Duration {
         let left_ms = unix_ms.saturating_sub(self.now());
         Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
+    }
+
+    /// By how many milliseconds the wall clock is ahead of this one now; less than zero if it is behind. A few milliseconds, as two
+    /// clocks always differ by, are none.
+    pub fn wall_ahead_ms(&self) -> i64 {
+        let ahead_ms = wall_ms().saturating_sub(self.now());
+        ahead_ms.saturating_add(NONE_MS / 2).div_euclid(NONE_MS) * NONE_MS
     }
 }
 
@@ -39,3 +45,6 @@ pub(crate) fn wall_ms() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
+
+/// A difference of the clocks is taken as a multiple of this.
+const NONE_MS: i64 = 100;

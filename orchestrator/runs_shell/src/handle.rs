@@ -19,13 +19,14 @@ use tokio::time::timeout;
 pub use discard::Discarded;
 pub use forks::{Fork, KeepSteps};
 
+use crate::clock::Clock;
 use crate::error::CallError;
 use crate::follow::{Follow, FollowAll, Follows};
 use crate::limits::{
     ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX, RECORD_PATIENCE,
 };
 use crate::live::LiveRuns;
-use crate::message::{ChangeOf, LookOf, Looked, Message, Returned, Room, StoreWorkOf};
+use crate::message::{ChangeOf, LookOf, Looked, Message, Received, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
 use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
 use crate::rights::Rights;
@@ -39,7 +40,8 @@ pub struct RunsHandle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     /// Unbounded, and yet bounded: each call has its room, and what returns is bounded by what is in flight.
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<Received>,
+    clock: Clock,
     places: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     readers: RunReaders,
@@ -73,7 +75,8 @@ pub struct Condition {
 
 impl RunsHandle {
     pub(crate) fn new(
-        messages: mpsc::Sender<Message>,
+        messages: mpsc::Sender<Received>,
+        clock: Clock,
         readers: RunReaders,
         follows: Follows,
         live: LiveRuns,
@@ -81,6 +84,7 @@ impl RunsHandle {
     ) -> Self {
         Self(Arc::new(Shared {
             messages,
+            clock,
             places: Arc::new(Semaphore::new(CALLS_MAX)),
             bytes: Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_UNIT_BYTES)),
             readers,
@@ -306,6 +310,11 @@ impl RunsHandle {
         self.0.readers.with_reader(read).await
     }
 
+    /// The clock of runs.
+    pub fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
     /// Readers of what is durable.
     pub fn readers(&self) -> &RunReaders {
         &self.0.readers
@@ -360,7 +369,7 @@ impl RunsHandle {
     /// Hands in what came back of what left a run. There is no answer.
     pub fn returned(&self, returned: Returned) {
         // The thread may have ended; then the next start asks again.
-        let _ended = self.0.messages.send(Message::Returned(returned));
+        let _ended = self.send(Message::Returned(returned));
     }
 
     /// Refuses further calls that change something. What is under way goes on.
@@ -371,7 +380,7 @@ impl RunsHandle {
     /// Asks the thread to end after its batch. Calls that wait are told, and so is everybody who follows.
     pub fn stop(&self) {
         self.close();
-        let _ended = self.0.messages.send(Message::Stop);
+        let _ended = self.send(Message::Stop);
     }
 
     async fn room(&self, bytes: usize) -> Result<Room, CallError> {
@@ -388,7 +397,9 @@ impl RunsHandle {
     }
 
     fn send(&self, message: Message) -> Result<(), CallError> {
-        self.0.messages.send(message).map_err(|_| CallError::Stopping)
+        let at = self.0.clock.now();
+        let sent = self.0.messages.send(Received { at, message });
+        sent.map_err(|_| CallError::Stopping)
     }
 }
 

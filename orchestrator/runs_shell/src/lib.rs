@@ -57,6 +57,7 @@ mod wanted;
 mod effects;
 
 pub use caught_up::CaughtUp;
+pub use clock::Clock;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;

@@ -18,6 +18,12 @@ pub const BATCH_MAX: usize = 512;
 pub const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 /// The same once it was refused again and again.
 pub const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Longer than this between two turns is time in which the process stood still, milliseconds.
+pub const STALL_MS_MIN: i64 = 2_000;
+/// What was written longer ago says nothing about whether something can be written now, milliseconds.
+pub const PROBE_MS_MIN: i64 = 1_000;
+/// Turns follow each other at least that fast while a run is under way.
+pub const STALL_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that nobody writes is looked for.
 pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause before a child run is made again for which there was no room.

@@ -20,6 +20,14 @@ use crate::readers::of_fault;
 use crate::rights::Origin;
 use crate::wanted_plan::WantedPlan;
 
+/// What the thread of runs is told, and when it was.
+pub(crate) struct Received {
+    // RUN-7.5
+    /// Unix milliseconds of the clock of runs.
+    pub(crate) at: i64,
+    pub(crate) message: Message,
+}
+
 /// What the thread of runs is told.
 pub(crate) enum Message {
     /// A call that may change something.
@@ -54,6 +62,8 @@ pub enum Outgoing {
         execution_id: ExecutionId,
         /// The encoded `escapement.v1.SubmitPlanRequest`.
         request: Bytes,
+        /// By how much the times in it are ahead of the clock of runs, milliseconds.
+        ahead_ms: u64,
         /// What a worker has; for `classify`.
         attempt_ms: u64,
         /// True if a worker has offered the action before; for `classify`.

@@ -44,6 +44,8 @@ pub(crate) struct Attempt {
     pub(crate) execution_id: ExecutionId,
     /// The encoded `SubmitPlanRequest`.
     pub(crate) request: Bytes,
+    /// By how much the times in it are ahead of the clock of runs, milliseconds.
+    pub(crate) ahead_ms: u64,
     pub(crate) attempt_ms: u64,
     pub(crate) seen: bool,
     /// True if its output may hold a plan, whose expressions are looked at.
@@ -120,6 +122,13 @@ where
             Ok(request) => request,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
         };
+        // RUN-7.8: for runs a deadline is a time of theirs, and the contract goes by the wall clock.
+        if let Some(deadline_ms) = &mut request.deadline_ms {
+            let wall_ahead_ms = wanted.runs.clock().wall_ahead_ms();
+            *deadline_ms = deadline_ms
+                .saturating_add(wall_ahead_ms)
+                .saturating_sub_unsigned(attempt.ahead_ms);
+        }
         let plan = request.plan.as_ref();
         // The rest of the request is not kept until the end.
         let step = plan.and_then(|plan| plan.steps.first());

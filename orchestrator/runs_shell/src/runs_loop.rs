@@ -3,12 +3,13 @@
 
 mod committing;
 mod leaving;
+mod taking;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use escapement_model::RunId;
 use escapement_run::Input;
@@ -28,9 +29,8 @@ use crate::evaluations::Evaluations;
 use crate::follow::Follows;
 use crate::handle::RunsHandle;
 use crate::learning::recall_said;
-use crate::limits::{BATCH_MAX, STORE_LOOK_INTERVAL};
 use crate::live::LiveRuns;
-use crate::message::{Change, Look, Message, Outgoing, Returned, Room};
+use crate::message::{Change, Look, Message, Outgoing, Received, Room};
 use crate::readers::RunReaders;
 use crate::retention::Retention;
 use crate::tally::{Happened, Tally};
@@ -134,7 +134,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         traces,
         cannot_go_on,
     } = setup;
-    let mut clock = Clock::start();
+    let clock = Clock::start();
     let (mut host, damaged) = RunsHost::open(&store, config, clock.now())?;
     tell_of(damaged);
     info!(live = host.runs().len(), "runs taken up");
@@ -143,7 +143,14 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let live = LiveRuns::of(host.runs().ids());
     tally.tell(Happened::Stands(host.runs().census()));
     let readers = RunReaders::open(&store)?;
-    let handle = RunsHandle::new(messages, readers, follows.clone(), live.clone(), tally.clone());
+    let handle = RunsHandle::new(
+        messages,
+        clock,
+        readers,
+        follows.clone(),
+        live.clone(),
+        tally.clone(),
+    );
     recall_said(host.reader(), handle.seen())?;
     let noted = handle.noted();
     let orphans = children::orphans(&mut host);
@@ -153,6 +160,9 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         store,
         retention,
         clock,
+        seen_at: clock.now(),
+        written_at: clock.now(),
+        handed_at: clock.now(),
         messages: received,
         outgoing,
         behind: Behind::new(caught_up),
@@ -166,6 +176,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         looks: Vec::new(),
         is_refusing: false,
         is_stopping: false,
+        looked_at: Instant::now(),
         tally,
         traces,
         cannot_go_on,
@@ -185,7 +196,13 @@ struct RunsLoop<S> {
     store: S,
     retention: Retention,
     clock: Clock,
-    messages: Receiver<Message>,
+    /// When the thread was last seen to go on.
+    seen_at: i64,
+    /// When something was written last.
+    written_at: i64,
+    /// When what was handed in last came.
+    handed_at: i64,
+    messages: Receiver<Received>,
     outgoing: UnboundedSender<Outgoing>,
     behind: Behind,
     follows: Follows,
@@ -193,10 +210,10 @@ struct RunsLoop<S> {
     /// Told of notices that are durable.
     noted: Arc<Notify>,
     evaluations: Evaluations,
-    /// What runs have to say to each other.
-    own: VecDeque<(RunId, Input)>,
-    /// What came back while the store took no writes.
-    held: VecDeque<Returned>,
+    /// What runs have to say to each other, and since when.
+    own: VecDeque<(i64, RunId, Input)>,
+    /// What came and was not handed in yet: what came back while the store took no writes, and what was waited for.
+    held: VecDeque<Received>,
     /// Performed, and to be answered once durable.
     answers: Vec<(Box<dyn Change>, Room)>,
     /// Looks wait for the commit, so that they see nothing that is not durable.
@@ -204,6 +221,8 @@ struct RunsLoop<S> {
     /// True after a commit that failed and may be tried again.
     is_refusing: bool,
     is_stopping: bool,
+    /// When the store was looked for last.
+    looked_at: Instant,
     tally: Tally,
     traces: Option<Arc<dyn TraceRuns>>,
     cannot_go_on: Box<dyn Fn(Ending<'_>) + Send>,
@@ -271,51 +290,6 @@ impl<S: RunStore> RunsLoop<S> {
         self.take()
     }
 
-    // RUN-9.10
-    /// Waits for something to do and does what else is there, as far as the next batch has room for it.
-    fn take(&mut self) -> Result<(), Stop> {
-        if self.own.is_empty() && self.held.is_empty() {
-            self.wait()?;
-        }
-        let now = self.clock.now();
-        self.host.time(now);
-        while let Some((run_id, input)) = self.own.pop_front() {
-            self.input(run_id, input);
-            if !self.host.has_room() {
-                return Ok(());
-            }
-        }
-        while let Some(returned) = self.held.pop_front() {
-            self.take_returned(returned);
-            if !self.host.has_room() {
-                return Ok(());
-            }
-        }
-        for _ in 0..BATCH_MAX {
-            if !self.host.has_room() {
-                return Ok(());
-            }
-            match self.messages.try_recv() {
-                Ok(message) => self.take_message(message)?,
-                Err(_) => break,
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self) -> Result<(), Stop> {
-        let due = self.host.due_at().map(|due| self.clock.until(due));
-        let due = due.into_iter().chain(self.retention.patience()).min();
-        let patience = due.map_or(STORE_LOOK_INTERVAL, |due| due.min(STORE_LOOK_INTERVAL));
-        match self.messages.recv_timeout(patience) {
-            Ok(message) => self.take_message(message)?,
-            Err(RecvTimeoutError::Timeout) if patience == STORE_LOOK_INTERVAL => self.look_for_the_store()?,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => self.is_stopping = true,
-        }
-        Ok(())
-    }
-
     /// A bounded step of removal, if one is due.
     fn remove_ended(&mut self) -> Result<(), Stop> {
         let now = self.clock.now();
@@ -328,22 +302,12 @@ impl<S: RunStore> RunsLoop<S> {
         })
     }
 
-    /// A store that was taken away is noticed before somebody writes.
-    fn look_for_the_store(&mut self) -> Result<(), Stop> {
-        match self.store.commit(&RunBatch::new()) {
-            Ok(_) | Err(StoreFault::Full(_) | StoreFault::Busy(_)) => Ok(()),
-            Err(fault) => {
-                (self.cannot_go_on)(Ending::Store(&fault));
-                Err(Stop)
-            }
-        }
-    }
-
-    fn take_message(&mut self, message: Message) -> Result<(), Stop> {
+    fn take_message(&mut self, received: Received) -> Result<(), Stop> {
+        let Received { at, message } = received;
+        self.handed_at = at;
         match message {
             Message::Change(mut change, room) => {
-                let now = self.clock.now();
-                change.perform(&mut self.host, now);
+                change.perform(&mut self.host, at);
                 self.answers.push((change, room));
             }
             Message::Look(look, room) => self.looks.push((look, room)),
@@ -352,7 +316,8 @@ impl<S: RunStore> RunsLoop<S> {
                 // result.
                 self.write()?;
                 self.leave();
-                while let Some((run_id, input)) = self.own.pop_front() {
+                while let Some((at, run_id, input)) = self.own.pop_front() {
+                    self.handed_at = at;
                     self.input(run_id, input);
                     self.write()?;
                     self.leave();
@@ -367,10 +332,9 @@ impl<S: RunStore> RunsLoop<S> {
         Ok(())
     }
 
-    /// Hands an input to a run that may have ended.
+    /// Hands an input to a run that may have ended, at the time at which it came.
     fn input(&mut self, run_id: RunId, input: Input) {
-        let now = self.clock.now();
-        match self.host.handle(run_id, input, now) {
+        match self.host.handle(run_id, input, self.handed_at) {
             Ok(()) | Err(NotHandled::NotLive) => {}
             Err(NotHandled::Refused(refused)) => {
                 warn!(%run_id, reason = refused.reason.as_str(), "run refused what came back");

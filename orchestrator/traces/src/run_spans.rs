@@ -98,6 +98,7 @@ impl<'a> RunSpans<'a> {
             Event::RunPaused(_)
             | Event::RunResumed(_)
             | Event::RunRecovered(_)
+            | Event::RunStalled(_)
             | Event::RunRolledBack(_)
             | Event::ReplanTriggered(_)
             | Event::FallbackUsed(_) => self.run().events.push(event.name(), at, Vec::new()),

@@ -67,6 +67,13 @@ pub fn moves(run: &Run, case: &Case) -> Vec<Move> {
             input: Input::Tick,
             cost: u32::from(wait_ms > 60_000),
         });
+        if run.is_active() && !is_brief {
+            all.push(Move {
+                wait_ms,
+                input: Input::StoodStill(wait_ms),
+                cost: 1,
+            });
+        }
     }
     of_callers(run, is_brief, &mut all);
     if case.sets_back {

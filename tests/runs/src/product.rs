@@ -93,10 +93,11 @@ impl Subject for Product {
             return Ok(Vec::new());
         };
         let mut commands = Vec::new();
+        let mut next = translated;
         // Time has to be handed in until nothing is due any more.
         loop {
             let before = self.run.state().clone();
-            match self.run.handle(translated.clone(), at(now), &NoBlobs) {
+            match self.run.handle(next, at(now), &NoBlobs) {
                 Ok(commit) => {
                     commands.extend(self.keep(commit));
                 }
@@ -110,9 +111,10 @@ impl Subject for Product {
                 }
             }
             let is_due = self.run.due_at().is_some_and(|due| due <= at(now));
-            if *input != Input::Tick || !is_due {
+            if !matches!(input, Input::Tick | Input::StoodStill(_)) || !is_due {
                 break;
             }
+            next = CoreInput::Time;
         }
         Ok(commands)
     }
@@ -349,6 +351,7 @@ impl Product {
             Input::Known => CoreInput::ActionsKnown {
                 profiles: self.known.clone(),
             },
+            Input::StoodStill(ms) => CoreInput::Stalled { ms: *ms },
         })
     }
 

@@ -89,6 +89,7 @@ pub fn cause_of(input: &Input) -> &'static str {
         Input::Recovered => "restart",
         Input::Restarted => "restart after a stop",
         Input::Known => "traits are known",
+        Input::StoodStill(_) => "stood still",
     }
 }
 

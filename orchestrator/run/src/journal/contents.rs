@@ -78,6 +78,7 @@ fn stored_in(event: &Event) -> Vec<&Stored> {
         | Event::RunPaused(_)
         | Event::RunResumed(_)
         | Event::RunRecovered(_)
+        | Event::RunStalled(_)
         | Event::TimeoutError(_)
         | Event::RunCancelled(_)
         | Event::RevisionFailing(_)

@@ -34,6 +34,19 @@ pub struct RunRecovered {
     /// True if nothing but child runs was in flight.
     #[prost(bool, tag = "8")]
     pub children_alone: bool,
+    // RUN-7.8
+    /// By how many milliseconds the times of the run are ahead of the clock of this start.
+    #[prost(uint64, tag = "9")]
+    pub ahead_ms: u64,
+}
+
+// RUN-7.2
+/// A time in which the orchestrator stood still, or could write nothing.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct RunStalled {
+    /// So many milliseconds of the time since the entry before are no active time.
+    #[prost(uint64, tag = "1")]
+    pub stalled_ms: u64,
 }
 
 // RUN-2.6

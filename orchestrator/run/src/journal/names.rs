@@ -64,6 +64,7 @@ impl Event {
             Event::RunPaused(_) => ("run_paused", &["plan:paused", "paused"]),
             Event::RunResumed(_) => ("run_resumed", &["plan:resumed", "resumed"]),
             Event::RunRecovered(_) => ("run_recovered", &["plan_run_interrupted"]),
+            Event::RunStalled(_) => ("run_stalled", &[]),
             Event::CheckpointCreated(_) => ("checkpoint_created", &["checkpoint"]),
             Event::RunRolledBack(_) => ("run_rolled_back", &["rollback"]),
             Event::ChildRunStarted(_) => ("child_run_started", &[]),

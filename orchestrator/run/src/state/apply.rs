@@ -30,6 +30,7 @@ impl RunState {
             | Event::PauseRequested(_)
             | Event::RunResumed(_)
             | Event::RunRecovered(_)
+            | Event::RunStalled(_)
             | Event::RevisionFailing(_)
             | Event::ReplanTriggered(_)
             | Event::ArtifactCreated(_)
@@ -107,6 +108,7 @@ impl RunState {
             Event::RunRecovered(found) => {
                 let counts = self.is_in_flight() && !found.orderly && !found.children_alone;
                 self.recoveries += u32::from(counts);
+                self.ahead_ms = found.ahead_ms;
             }
             Event::RevisionFailing(failing) => {
                 // The first cause counts; one that stops everything still does.
@@ -147,6 +149,8 @@ impl RunState {
             }
             // The steps that are set back and the end say so themselves.
             Event::RunRolledBack(_) | Event::TimeoutError(_) => {}
+            // Only time passed.
+            Event::RunStalled(_) => {}
             _ => unreachable!("{event:?} is not about the run as a whole"),
         }
     }
@@ -202,14 +206,20 @@ impl RunState {
         self.evaluations.clear();
     }
 
-    /// Active time passes while the run is active, and downtime is none.
+    // RUN-7.2
+    /// Active time passes while the run is active; time in which the orchestrator was down or stood still is none.
     fn pass_time(&mut self, at: i64, event: &Event) {
         let passed = at
             .checked_sub(self.updated_at)
             .and_then(|passed| u64::try_from(passed).ok());
         let passed = passed.expect("time does not go back");
-        if self.is_active() && !matches!(event, Event::RunRecovered(_)) {
-            self.active_ms += passed;
+        let counted = match event {
+            Event::RunRecovered(_) => 0,
+            Event::RunStalled(stalled) => passed.saturating_sub(stalled.stalled_ms),
+            _ => passed,
+        };
+        if self.is_active() {
+            self.active_ms += counted;
         }
         self.updated_at = at;
     }

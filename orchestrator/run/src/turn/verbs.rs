@@ -258,6 +258,7 @@ impl Turn<'_> {
             resubmitted: count(live().count()),
             orderly,
             children_alone: self.state.has_children_alone_in_flight(),
+            ahead_ms: self.ahead_ms,
         };
         self.emit(Event::RunRecovered(recovered));
         if self.state.spec.policy.resume() == ResumePolicy::Discard {

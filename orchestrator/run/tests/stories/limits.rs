@@ -278,3 +278,37 @@ fn a_retry_that_an_abort_prevents_hides_no_limit() {
     world.pass(5000);
     assert_eq!(world.error().0, "RUN_TIMEOUT");
 }
+
+// RUN-7.2, RUN-2.1
+#[test]
+fn time_in_which_the_orchestrator_stood_still_is_no_active_time() {
+    let mut strict = spec(Preset::Standard);
+    (strict.limits.watchdog_ms, strict.limits.run_ms) = (5000, 9000);
+    let mut world = World::with(json!([call("a"), call("b")]), strict);
+    world.pass(4000);
+    world.now += 60_000;
+    world.input(Input::Stalled { ms: 60_000 });
+    assert_eq!(world.last_events(), ["RunStalled"]);
+    world.pass(999);
+    assert_eq!(world.shows(), "running: a running, b pending");
+    world.complete("a", json!({})).pass(4000);
+    assert_eq!(world.run.shown().as_str(), "running");
+    world.pass(1);
+    assert_eq!(world.error().0, "RUN_TIMEOUT");
+    let replayed = escapement_runs_insight::replay(&world.bytes, &world.disk).unwrap();
+    assert_eq!(replayed.run.state(), world.run.state());
+}
+
+// RUN-7.2
+#[test]
+fn what_lasts_while_the_orchestrator_stands_still_is_over_all_the_same() {
+    let mut mortal = spec(Preset::Standard);
+    mortal.limits.lifetime_ms = 30_000;
+    let mut world = World::with(json!([call("a")]), mortal);
+    world.fail("a", Failed);
+    world.now += 20_000;
+    world.input(Input::Stalled { ms: 20_000 }).input(Input::Time);
+    assert_eq!(world.shows(), "running: a running", "the retry was due");
+    world.pass(10_000);
+    assert_eq!(world.error().0, "LIFETIME_EXCEEDED");
+}

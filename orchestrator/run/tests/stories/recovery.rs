@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use escapement_run::journal::OutcomeClass::Failed;
 use escapement_run::journal::{Entry, Event};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, ResumePolicy, Risk};
@@ -204,6 +205,52 @@ fn downtime_is_no_active_time_and_deadlines_stay_where_they_were() {
     assert_eq!(world.run.shown().as_str(), "running");
     world.pass(1);
     assert_eq!(world.error().0, "RUN_TIMEOUT");
+}
+
+// RUN-7.8, RUN-5.3
+#[test]
+fn after_a_start_behind_the_journal_no_delay_is_longer_than_it_is() {
+    let hour_ms = 3_600_000;
+    for back_ms in [1, hour_ms, 10 * 365 * 24 * hour_ms] {
+        let mut mortal = spec(Preset::Standard);
+        (mortal.limits.lifetime_ms, mortal.limits.backoff_ms) = (60_000, 4000);
+        let mut world = World::with(json!([call("a")]), mortal);
+        world.pass(1000).fail("a", Failed);
+        let delay_ms = world.run.due_at().unwrap() - world.now;
+        world.now -= back_ms;
+        let mut world = restarted(world);
+        world.input(Input::Recovered);
+        assert_eq!(
+            world.run.due_at(),
+            Some(world.now + delay_ms),
+            "{back_ms} ms back"
+        );
+        world.pass(delay_ms);
+        assert_eq!(world.shows(), "running: a running");
+        // Another start finds the clock right again: then only the downtime is unknown.
+        world.now += back_ms;
+        let mut world = restarted(world);
+        world.input(Input::Recovered);
+        assert_eq!(world.run.state().ahead_ms, 0);
+        world.pass(60_000 - 1000 - delay_ms);
+        assert_eq!(world.error().0, "LIFETIME_EXCEEDED");
+        let replayed = escapement_runs_insight::replay(&world.bytes, &world.disk).unwrap();
+        assert_eq!(replayed.run.state(), world.run.state());
+    }
+}
+
+// RUN-7.8, RUN-6.6
+#[test]
+fn a_question_waits_no_longer_after_a_start_behind_the_journal() {
+    let question = json!({"key": "q", "type": "user_input", "config": {"question": "?", "timeout_ms": 5000}});
+    let mut world = World::of(json!([question]));
+    let left_ms = world.run.due_at().unwrap() - world.now;
+    world.now -= 86_400_000;
+    let mut world = restarted(world);
+    world.input(Input::Recovered);
+    assert_eq!(world.run.due_at(), Some(world.now + left_ms));
+    world.pass(left_ms);
+    assert_eq!(world.run.shown().as_str(), "failed");
 }
 
 // RUN-9.1

@@ -33,6 +33,13 @@ impl Runs {
         admitted
     }
 
+    // RUN-7.2
+    /// The process stood still, or could write nothing, from one time to another, in Unix milliseconds. Runs that were active
+    /// take that in before what they are handed next; until then their timers may be early.
+    pub fn stood_still(&mut self, from: i64, until: i64) {
+        self.stalls.add(from, until);
+    }
+
     /// When time is due next, in Unix milliseconds.
     pub fn due_at(&self) -> Option<i64> {
         self.due.first().map(|(due, _)| *due)
@@ -55,9 +62,11 @@ impl Runs {
         done
     }
 
-    /// Hands time to that run, if its time has come.
+    // RUN-7.5
+    /// Hands time to that run, if its time has come. What came before its last entry is taken in at the time of that.
     pub fn time_of(&mut self, run_id: RunId, now: i64, durable: &dyn Durable) -> Option<Work> {
-        self.runs.get(&run_id)?.due_at.filter(|due| *due <= now)?;
+        let live = self.runs.get(&run_id)?;
+        live.due_at.filter(|due| *due <= now.max(live.updated_at))?;
         let commit = self.hand(run_id, Input::Time, now, durable)?;
         Some(self.work(run_id, commit.expect("time is never refused")))
     }

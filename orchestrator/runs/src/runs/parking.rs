@@ -56,6 +56,24 @@ impl Runs {
         self.lost.push(Lost { run_id, parent, why });
     }
 
+    /// Forgets a run that cannot go on, because the store has lost what it is made of.
+    pub fn set_aside(&mut self, run_id: RunId) {
+        self.rises(run_id);
+        let Some(live) = self.runs.remove(&run_id) else {
+            return;
+        };
+        self.sessions.run_ends(&live.session_key);
+        self.states.change(live.shown, None);
+        self.requests.run_ends(run_id);
+        if let Some(queued) = live.queued {
+            self.queue.remove(&queued);
+        }
+        if let Some(due) = live.due_at {
+            self.due.remove(&(due, run_id));
+        }
+        self.n_under_way -= usize::from(live.under_way);
+    }
+
     /// The run, if it lives; one that is parked is folded.
     pub fn get(&mut self, run_id: RunId, durable: &dyn Durable) -> Option<&Run> {
         self.wake(run_id, durable);
@@ -72,10 +90,11 @@ impl Runs {
     ) -> Option<Result<Commit, Refused>> {
         self.wake(run_id, durable);
         let run = self.runs.get_mut(&run_id)?.run.as_mut()?;
-        let (sessions, mut input, mut handed) = (&self.sessions, Some(input), None);
+        let (sessions, stalls) = (&self.sessions, &self.stalls);
+        let (mut input, mut handed) = (Some(input), None);
         let whole = durable.whole(&mut || {
             if let Some(input) = input.take() {
-                handed = Some(hand(sessions, run, input, now, durable.blobs()));
+                handed = Some(hand(sessions, stalls, run, input, now, durable.blobs()));
             }
         });
         if let Err(why) = whole {

@@ -178,17 +178,7 @@ fn of_run(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
         | Event::ReplanTriggered(_)
         | Event::PlanSummary(_)
         | Event::FallbackUsed(_) => super::planning::data(data, event),
-        Event::RunRecovered(recovered) => data
-            .number("pending", f64::from(recovered.pending))
-            .number("completed", f64::from(recovered.completed))
-            .number("failed", f64::from(recovered.failed))
-            .number(
-                "interrupted_with_child",
-                f64::from(recovered.interrupted_with_child),
-            )
-            .number("ambiguous", f64::from(recovered.ambiguous))
-            .number("resubmitted", f64::from(recovered.resubmitted))
-            .boolean("orderly", recovered.orderly),
+        Event::RunRecovered(_) | Event::RunStalled(_) => super::restarts::data(data, event),
         Event::ActionsKnown(known) => {
             let names = known.profiles.iter().map(|profile| profile.action.as_str());
             data.list("actions", names.fold(ListBuilder::new(), ListBuilder::text))

@@ -29,6 +29,13 @@ impl RunsHost {
         self.admit(now);
     }
 
+    // RUN-7.2
+    /// The process stood still, or could write nothing, from one time to another, in Unix milliseconds: that is no active time
+    /// of any run.
+    pub fn stood_still(&mut self, from: i64, until: i64) {
+        self.runs.stood_still(from, until);
+    }
+
     /// Tells the run what it has to know before an input: that the process was started, and that its time has come.
     pub fn catch_up(&mut self, run_id: RunId, now: i64) {
         self.now = now;

@@ -14,12 +14,12 @@ use super::{Ending, RunsLoop, Stop, longer};
 use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
-use crate::message::Message;
+use crate::message::{Message, Received};
 use crate::run_log;
 use crate::tally::Happened;
 
 /// What came of a commit.
-enum Committed {
+pub(super) enum Committed {
     Done,
     /// A run of the batch is damaged, or builds on one that is; nothing was written.
     Damaged(String),
@@ -123,7 +123,7 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     /// Tries until the store takes the batch. `after_damage`: a run on which it may build was set aside.
-    fn commit(&mut self, batch: &RunBatch, after_damage: bool) -> Result<Committed, Stop> {
+    pub(super) fn commit(&mut self, batch: &RunBatch, after_damage: bool) -> Result<Committed, Stop> {
         let mut pause = REFUSED_PAUSE;
         loop {
             let began = Instant::now();
@@ -141,9 +141,12 @@ impl<S: RunStore> RunsLoop<S> {
                 Ok(BatchOutcome::Done) => {
                     self.tally.tell(Happened::Committed(began.elapsed()));
                     if std::mem::take(&mut self.is_refusing) {
+                        // Since when it took none nobody knows.
+                        self.seen_at = self.seen_at.min(self.written_at);
                         info!("store of runs takes writes again");
                         self.tally.tell(Happened::TakesWrites(true));
                     }
+                    self.written_at = self.clock.now();
                     return Ok(Committed::Done);
                 }
                 Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_))) => {
@@ -187,19 +190,22 @@ impl<S: RunStore> RunsLoop<S> {
         let until = Instant::now() + pause;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.messages.recv_timeout(left) {
-                Ok(Message::Change(change, _room)) => change.answer(Err(refusal.clone())),
-                Ok(Message::Look(look, _room)) => look.look(None),
+            let received = self.messages.recv_timeout(left);
+            match received.map(|Received { at, message }| (at, message)) {
+                Ok((_, Message::Change(change, _room))) => change.answer(Err(refusal.clone())),
+                Ok((_, Message::Look(look, _room))) => look.look(None),
                 // It may remove what the batch refers to.
-                Ok(Message::Store(work, _room)) if n_pinned > 0 => work.refuse(refusal.clone()),
+                Ok((_, Message::Store(work, _room))) if n_pinned > 0 => work.refuse(refusal.clone()),
                 // It may free the space that is missing.
-                Ok(Message::Store(work, _room)) => {
+                Ok((_, Message::Store(work, _room))) => {
                     let now = self.clock.now();
                     work.work(&mut self.store, now);
                     self.host.forget_ended();
                 }
-                Ok(Message::Returned(returned)) => self.held.push_back(returned),
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Stop),
+                Ok((at, message @ Message::Returned(_))) => {
+                    self.held.push_back(Received { at, message });
+                }
+                Ok((_, Message::Stop)) | Err(RecvTimeoutError::Disconnected) => return Err(Stop),
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
             }
         }

@@ -54,7 +54,7 @@ impl<S: RunStore> RunsLoop<S> {
             } => {
                 let state = run.state();
                 let is_nested = !state.spec.parent_execution_id.is_empty();
-                let plans = state.stage() == Stage::Planning;
+                let (plans, ahead_ms) = (state.stage() == Stage::Planning, state.ahead_ms);
                 self.behind.leaves(execution_id);
                 let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
                 self.send(Outgoing::Submit {
@@ -62,6 +62,7 @@ impl<S: RunStore> RunsLoop<S> {
                     origin,
                     execution_id,
                     request,
+                    ahead_ms,
                     attempt_ms,
                     seen,
                     is_nested,
@@ -147,15 +148,20 @@ impl<S: RunStore> RunsLoop<S> {
             }),
             Err(why) => {
                 let result = Err(why);
-                self.own
-                    .push_back((run_id, Input::Evaluated { evaluation, result }));
+                self.hand_later(run_id, Input::Evaluated { evaluation, result });
             }
         }
     }
 
     pub(super) fn cancel_child(&mut self, run_id: RunId) {
         let reason = "parent".to_owned();
-        self.own.push_back((run_id, Input::Cancel { reason }));
+        self.hand_later(run_id, Input::Cancel { reason });
+    }
+
+    // RUN-7.5
+    /// What is known since what was handed in last is handed in as of then, however long the commit took.
+    fn hand_later(&mut self, run_id: RunId, input: Input) {
+        self.own.push_back((self.handed_at, run_id, input));
     }
 
     // RUN-4.12
@@ -213,7 +219,7 @@ impl<S: RunStore> RunsLoop<S> {
                 self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
             }
             Returned::Plan(child, Ok((plan, profiles))) => {
-                let now = self.clock.now();
+                let now = self.handed_at;
                 let Some((parent, blobs)) = self.host.run(child.parent) else {
                     return;
                 };
@@ -271,7 +277,7 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     pub(super) fn child_ended(&mut self, parent: RunId, run_id: RunId, end: ChildEnd) {
-        self.own.push_back((parent, end.of_child(run_id)));
+        self.hand_later(parent, end.of_child(run_id));
     }
 
     fn send(&self, outgoing: Outgoing) {

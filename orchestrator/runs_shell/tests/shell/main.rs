@@ -4,5 +4,6 @@
 
 mod actions;
 mod handle;
+mod stalls;
 mod submissions;
 mod world;

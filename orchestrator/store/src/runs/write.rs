@@ -19,12 +19,21 @@ pub struct RunBatch {
     writes: Vec<RunWrite>,
     definitions: Vec<DefinitionWrite>,
     places: BTreeMap<RunId, usize>,
+    is_probe: bool,
 }
 
 impl RunBatch {
     /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A batch that is written like any other, and changes nothing: it shows that the store takes writes.
+    pub fn probe() -> Self {
+        Self {
+            is_probe: true,
+            ..Self::default()
+        }
     }
 
     /// Adds what becomes of one run. If the batch has a write of that run already, the two become one.
@@ -70,9 +79,9 @@ impl RunBatch {
         &self.writes
     }
 
-    /// True if nothing was added.
+    /// True if nothing was added, and nothing is written.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.definitions.is_empty()
+        self.writes.is_empty() && self.definitions.is_empty() && !self.is_probe
     }
 }
 

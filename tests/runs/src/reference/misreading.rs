@@ -43,6 +43,8 @@ pub enum Misreading {
     SilentChecksClear,
     /// RUN-7.2: waiting for people is active time.
     WaitingIsActive,
+    /// RUN-7.2: time in which the orchestrator stood still is active time.
+    StallsAreActive,
     /// RUN-7.3: an attempt that begins is progress.
     DispatchIsProgress,
     /// RUN-7.4: an attempt whose time was cut has failed by itself.
@@ -73,7 +75,7 @@ pub enum Misreading {
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 33] = [
+    pub const ALL: [Misreading; 34] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
@@ -94,6 +96,7 @@ impl Misreading {
         Misreading::AgentsApprove,
         Misreading::SilentChecksClear,
         Misreading::WaitingIsActive,
+        Misreading::StallsAreActive,
         Misreading::DispatchIsProgress,
         Misreading::CutIsFailure,
         Misreading::RewindRepeatsEffects,

@@ -238,6 +238,9 @@ impl Run {
     pub fn feed(&mut self, now: u64, input: &Input) -> Result<(), Refusal> {
         let before = self.clone();
         self.commands.clear();
+        if let Input::StoodStill(ms) = input {
+            self.time_stands_still(now, *ms);
+        }
         self.pass_time(now);
         match self.apply(input) {
             Ok(()) => {
@@ -257,6 +260,7 @@ impl Run {
             // RUN-2.3: late outcomes change nothing, and everything that is asked is refused.
             return match input {
                 Input::Tick
+                | Input::StoodStill(_)
                 | Input::Recovered
                 | Input::Restarted
                 | Input::Known
@@ -269,7 +273,7 @@ impl Run {
             };
         }
         match input {
-            Input::Tick => Ok(()),
+            Input::Tick | Input::StoodStill(_) => Ok(()),
             Input::Admit => self.admit(),
             Input::Settled(attempt, outcome) => {
                 self.settle(*attempt, outcome);

@@ -43,6 +43,19 @@ impl Run {
         self.now = now;
     }
 
+    /// RUN-7.2: of the time until now so much is no activity, and nothing went before that.
+    pub(super) fn time_stands_still(&mut self, now: u64, ms: u64) {
+        if self.end.is_some() {
+            return;
+        }
+        if self.is_active() && !self.reads(Misreading::StallsAreActive) {
+            self.active_ms += (now - self.now).saturating_sub(ms);
+        } else if self.is_active() {
+            self.active_ms += now - self.now;
+        }
+        self.now = now;
+    }
+
     /// RUN-7.2.
     #[must_use]
     pub fn is_active(&self) -> bool {

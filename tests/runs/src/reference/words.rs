@@ -305,6 +305,8 @@ pub enum Input {
     Restarted,
     /// Knowledge of the actions of the plan has come, or the wait for it is over.
     Known,
+    /// The orchestrator stood still for so many milliseconds until now.
+    StoodStill(u64),
 }
 
 /// What shall be done.
