@@ -17,11 +17,11 @@ pub mod turns;
 mod webhooks;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use escapement_runs_host::EventKind;
-use escapement_runs_shell::CallError;
+use escapement_runs_shell::{CallError, Clock};
 use escapement_store::runs::Definition;
 use tokio::sync::{Mutex as AsyncMutex, Notify, OnceCell};
 
@@ -49,6 +49,8 @@ struct Shared {
     changed: Notify,
     /// Deliveries that were not believed.
     n_refused: AtomicU64,
+    /// By how much the wall clock was ahead of that of runs when it was looked when everything is due, milliseconds.
+    wall_ahead_ms: AtomicI64,
 }
 
 impl std::fmt::Debug for Triggers {
@@ -67,6 +69,7 @@ impl Triggers {
             wanted: AsyncMutex::default(),
             changed: Notify::new(),
             n_refused: AtomicU64::new(0),
+            wall_ahead_ms: AtomicI64::new(0),
         }))
     }
 
@@ -75,6 +78,11 @@ impl Triggers {
         let id = trigger_id.to_owned();
         let readers = self.0.maker.handle().readers();
         readers.read(move |reader| trigger(reader, &id)).await
+    }
+
+    /// The clock of runs.
+    fn clock(&self) -> Clock {
+        self.0.maker.handle().clock()
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use escapement_runs_host::{EventKind, RunsHost};
@@ -15,7 +16,7 @@ use tracing::warn;
 use super::Triggers;
 use super::firing::{Found, now_ms};
 use super::record::{Kept, kept};
-use super::turns::{due_of, forget_waiting, handled_of, miss, waiting_of};
+use super::turns::{due_of, forget_waiting, handled_of, miss, set_back, waiting_of};
 use crate::errors::Rejection;
 
 impl Triggers {
@@ -42,18 +43,53 @@ impl Triggers {
         }
     }
 
-    /// How long nothing is due. A clock that is set is noticed before long.
+    /// How long nothing is due. A wall clock that is set is noticed before long.
     fn pause(&self) -> Duration {
         let next = self.index().next();
-        let left = next.map(|next| u64::try_from(next.saturating_sub(now_ms())).unwrap_or(0));
-        left.map_or(SLEEP_MAX, |left| Duration::from_millis(left).min(SLEEP_MAX))
+        let left = next.map(|next| self.clock().until(next));
+        left.map_or(SLEEP_MAX, |left| left.min(SLEEP_MAX))
+    }
+
+    // TRIG-2.3
+    /// When the clock of runs reads what the wall clock reads then, if nobody sets that.
+    fn by_clock(&self, wall_ms: i64) -> i64 {
+        self.clock()
+            .now()
+            .saturating_add(wall_ms.saturating_sub(now_ms()))
+    }
+
+    // TRIG-2.3
+    /// When something is due of a trigger next, by the wall clock, as people read it.
+    pub(super) fn shown_next(&self, trigger_id: &str, kept: &Kept) -> i64 {
+        let now = now_ms();
+        let known = match &kept.trigger.config {
+            Some(Config::Condition(_)) if kept.is_enabled() => self.index().due_of(trigger_id),
+            _ => None,
+        };
+        let known = known.map(|due| now.saturating_add(due.saturating_sub(self.clock().now())));
+        known.or_else(|| kept.next(now)).unwrap_or(0)
+    }
+
+    // TRIG-2.3
+    /// Looks anew when everything is due if the wall clock was set since that was done last.
+    async fn notice_the_clock(&self) -> Result<(), Rejection> {
+        let (ahead_ms, before_ms) = (
+            self.clock().wall_ahead_ms(),
+            self.0.wall_ahead_ms.load(Ordering::Relaxed),
+        );
+        if ahead_ms.abs_diff(before_ms) >= SET_MS_MIN {
+            warn!(by_ms = ahead_ms.saturating_sub(before_ms), "wall clock was set");
+            self.load().await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn work(&self, pruned_at: &mut Option<Instant>) -> Result<(), Rejection> {
         self.loaded().await?;
+        self.notice_the_clock().await?;
         self.tell_noted().await?;
         for _ in 0..DUE_MAX {
-            let first = self.index().first_due(now_ms());
+            let first = self.index().first_due(self.clock().now());
             let Some(trigger_id) = first else { break };
             if let Err(rejection) = self.handle_due(&trigger_id).await {
                 if !rejection.is_of_damage() {
@@ -62,7 +98,7 @@ impl Triggers {
                 // What is damaged does not keep the other triggers from firing.
                 let why = tonic::Status::from(rejection);
                 warn!(trigger_id, why = why.message(), "trigger is damaged");
-                let later = now_ms().saturating_add(DAMAGED_PAUSE_MS);
+                let later = self.clock().now().saturating_add(DAMAGED_PAUSE_MS);
                 self.index().look_again(&trigger_id, later);
             }
         }
@@ -79,6 +115,8 @@ impl Triggers {
     }
 
     async fn load(&self) -> Result<(), Rejection> {
+        let mut told = self.0.wanted.lock().await;
+        let ahead_ms = self.clock().wall_ahead_ms();
         let mut before: Option<DefinitionKey> = None;
         loop {
             let from = before;
@@ -99,13 +137,15 @@ impl Triggers {
                     Some(Config::Condition(_)) if kept.is_enabled() => {
                         Some(now.saturating_add(i64::try_from(definition.number % 1_000).unwrap_or(0)))
                     }
-                    _ => kept.next(now),
+                    _ => kept.due(now),
                 };
+                let next = next.map(|next| self.by_clock(next));
                 self.index().set(&definition.name, Some(&kept), next);
             }
             before = page.next();
             if before.is_none() {
-                return self.want_events(&mut *self.0.wanted.lock().await).await;
+                self.0.wall_ahead_ms.store(ahead_ms, Ordering::Relaxed);
+                return self.want_events(&mut told).await;
             }
         }
     }
@@ -156,10 +196,11 @@ impl Triggers {
         match &stored {
             Ok(found) => {
                 let kept = found.as_ref().map(|(_, kept)| kept);
-                let next = kept.and_then(|kept| kept.next(now_ms()));
+                let next = kept.and_then(|kept| kept.due(now_ms()));
+                let next = next.map(|next| self.by_clock(next));
                 self.index().set(trigger_id, kept, next);
             }
-            Err(_) => self.index().look_again(trigger_id, now_ms()),
+            Err(_) => self.index().look_again(trigger_id, self.clock().now()),
         }
         self.0.changed.notify_one();
         self.want_events(&mut told).await?;
@@ -186,6 +227,16 @@ impl Triggers {
     // TRIG-2.2
     async fn handle_schedule(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
         let now = now_ms();
+        if kept.is_ahead_of(now) {
+            let id = trigger_id.to_owned();
+            warn!(
+                trigger_id,
+                ahead_ms = kept.handled_ms.saturating_sub(now),
+                "schedule was handled by a clock that was ahead, and is set back"
+            );
+            let change = move |host: &mut RunsHost, _| set_back(host, &id, now);
+            return Ok(self.0.maker.handle().change(0, change).await?);
+        }
         let due = due_of(kept, now);
         if let Some(missed) = due.missed {
             let (id, handled_ms) = (trigger_id.to_owned(), handled_of(&due, now));
@@ -225,7 +276,7 @@ impl Triggers {
     async fn prune(&self) -> Result<(), Rejection> {
         let cutoff = DefinitionKey {
             priority: 0,
-            created_at: now_ms().saturating_sub(FIRINGS_KEPT_MS),
+            created_at: self.clock().now().saturating_sub(FIRINGS_KEPT_MS),
             number: 0,
         };
         loop {
@@ -256,7 +307,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Pause before a trigger is handled again after something damaged was in the way, milliseconds.
 const DAMAGED_PAUSE_MS: i64 = 60_000;
 /// How long it sleeps at most.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
+const SLEEP_MAX: Duration = Duration::from_secs(5);
+/// A wall clock that differs by less than this from what it was was not set, milliseconds.
+const SET_MS_MIN: u64 = 1_000;
 /// Triggers that are handled before events are looked for again.
 const DUE_MAX: usize = 256;
 /// Definitions that are read at a time.

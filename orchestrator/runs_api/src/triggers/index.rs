@@ -11,7 +11,7 @@ use super::record::Kept;
 /// All enabled triggers.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// When something is due of a trigger, Unix milliseconds, the first first.
+    /// When something is due of a trigger, by the clock of runs, the first first.
     due: BTreeSet<(i64, String)>,
     due_by_id: BTreeMap<String, i64>,
     /// Triggers by the type of the events that they listen to.
@@ -46,12 +46,17 @@ impl Index {
         }
     }
 
-    /// Has a trigger be looked at at that time, Unix milliseconds, and leaves what else is known of it.
+    /// Has a trigger be looked at at that time of the clock of runs, and leaves what else is known of it.
     pub(super) fn look_again(&mut self, trigger_id: &str, at: i64) {
         if let Some(due) = self.due_by_id.insert(trigger_id.to_owned(), at) {
             self.due.remove(&(due, trigger_id.to_owned()));
         }
         self.due.insert((at, trigger_id.to_owned()));
+    }
+
+    /// When something is due of a trigger.
+    pub(super) fn due_of(&self, trigger_id: &str) -> Option<i64> {
+        self.due_by_id.get(trigger_id).copied()
     }
 
     /// When something is due next.
@@ -83,12 +88,33 @@ impl Kept {
         self.trigger.enabled.unwrap_or(true)
     }
 
-    /// When something is due of it next. `now`: for conditions, which are looked at an interval later.
+    // TRIG-2.3
+    /// True if the wall clock has been set back behind what its schedule has handled. A moment is nothing: two clocks always
+    /// differ by that.
+    pub(super) fn is_ahead_of(&self, now: i64) -> bool {
+        let is_schedule = matches!(&self.trigger.config, Some(Config::Schedule(_)));
+        is_schedule && self.handled_ms.saturating_sub(AHEAD_MS_MAX) > now
+    }
+
+    // TRIG-2.3
+    /// As [`Kept::next`], and now if its schedule has to be set back.
+    pub(super) fn due(&self, now: i64) -> Option<i64> {
+        match self.is_enabled() && self.is_ahead_of(now) {
+            true => Some(now),
+            false => self.next(now),
+        }
+    }
+
+    /// When something is due of it next, by the wall clock. `now`: for conditions, which are looked at an interval later.
     pub(super) fn next(&self, now: i64) -> Option<i64> {
+        let handled_ms = match self.is_ahead_of(now) {
+            true => now,
+            false => self.handled_ms,
+        };
         let waiting = (!self.waiting.is_empty()).then(|| now.saturating_add(WAITING_LOOK_MS));
         let own = match &self.trigger.config {
             _ if !self.is_enabled() => None,
-            Some(Config::Schedule(schedule)) => schedule_of(schedule).ok()?.next_after(self.handled_ms),
+            Some(Config::Schedule(schedule)) => schedule_of(schedule).ok()?.next_after(handled_ms),
             Some(Config::Condition(_)) if self.is_probing => Some(now.saturating_add(WAITING_LOOK_MS)),
             Some(Config::Condition(condition)) => {
                 let interval = condition.check_interval_ms.unwrap_or(CHECK_INTERVAL_MS);
@@ -100,6 +126,8 @@ impl Kept {
     }
 }
 
+/// By how much what a schedule has handled may be ahead of the wall clock.
+const AHEAD_MS_MAX: i64 = 1_000;
 /// Pause between two looks at a condition if its trigger does not say.
 pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
 /// Pause between two looks whether a firing that waits may go on, or whether a probe has ended.

@@ -128,7 +128,7 @@ impl Triggers {
         };
         self.check_run(&trigger_id, &draft).await?;
         let drawn = random::<32>()?;
-        self.edit(trigger_id, user_id, version, move |kept, now| {
+        self.edit(trigger_id, user_id, version, move |kept| {
             let before = std::mem::replace(&mut kept.trigger, asked);
             (kept.author, kept.is_held) = (author, is_held);
             match (&mut kept.trigger.config, before.config) {
@@ -141,7 +141,7 @@ impl Triggers {
                     webhook.secret = Secret::new(&drawn).map_or_else(String::new, |secret| secret.text());
                 }
                 (Some(Config::Schedule(new)), Some(Config::Schedule(old))) if *new == old => {}
-                (Some(Config::Schedule(_)), _) => kept.handled_ms = now,
+                (Some(Config::Schedule(_)), _) => kept.handled_ms = now_ms(),
                 (Some(Config::Condition(new)), Some(Config::Condition(old)))
                     if new.expression == old.expression
                         && new.probe == old.probe
@@ -159,10 +159,10 @@ impl Triggers {
         let version = version_of(&request.etag, &mut fields);
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
-        self.edit(trigger_id, String::new(), version, move |kept, now| {
+        self.edit(trigger_id, String::new(), version, move |kept| {
             // What passed meanwhile was not missed.
             if request.enabled && !kept.is_enabled() {
-                kept.handled_ms = now;
+                kept.handled_ms = now_ms();
             }
             kept.trigger.enabled = Some(request.enabled);
         })
@@ -174,7 +174,7 @@ impl Triggers {
         trigger_id: String,
         user_id: String,
         version: Option<u64>,
-        edit: impl FnOnce(&mut Kept, i64) + Send + 'static,
+        edit: impl FnOnce(&mut Kept) + Send + 'static,
     ) -> Changed {
         let id = trigger_id.clone();
         let change = move |host: &mut RunsHost, now| {
@@ -187,7 +187,7 @@ impl Triggers {
             if version.is_some_and(|version| version != kept.version) {
                 return Err(CallError::EtagMismatch);
             }
-            edit(&mut kept, now);
+            edit(&mut kept);
             kept.version += 1;
             definition.priority = kept.trigger.priority.unwrap_or(5);
             keep(host, &definition, &kept, now);
@@ -246,7 +246,8 @@ impl Triggers {
         let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
         let found = found.filter(|(definition, _)| is_theirs(definition.owner.as_deref()));
         let (definition, kept) = found.ok_or_else(|| not_found(&trigger_id))?;
-        Ok(super::service::view(&definition, &kept))
+        let next_fire_at = self.shown_next(&definition.name, &kept);
+        Ok(super::service::view(&definition, &kept, next_fire_at))
     }
 
     /// Checks that runs can be made, as if it fired.

@@ -27,7 +27,7 @@ use crate::paging::{key_of, next_token, place};
 use crate::views::{state_of_byte, status_word};
 
 /// A trigger as it is shown: without its secret.
-pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
+pub(super) fn view(definition: &Definition, kept: &Kept, next_fire_at: i64) -> v1::Trigger {
     let mut shown = kept.trigger.clone();
     if let Some(Config::Webhook(webhook)) = &mut shown.config {
         webhook.secret.clear();
@@ -37,7 +37,7 @@ pub(super) fn view(definition: &Definition, kept: &Kept) -> v1::Trigger {
         namespace: definition.namespace.to_string(),
         saved_by: shown_author(kept.author.as_deref()),
         last_fired_at: kept.last_fired_at,
-        next_fire_at: kept.next(now_ms()).unwrap_or(0),
+        next_fire_at,
         fire_count: i64::try_from(kept.fire_count).unwrap_or(i64::MAX),
         created_at: definition.created_at,
         updated_at: definition.updated_at,
@@ -67,7 +67,10 @@ impl Triggers {
         });
         let page = read.await?;
         // Lists leave out what is damaged.
-        let read = |found: &Definition| kept::<Kept>(found).ok().map(|kept| view(found, &kept));
+        let read = |found: &Definition| {
+            let kept = kept::<Kept>(found).ok()?;
+            Some(view(found, &kept, self.shown_next(&found.name, &kept)))
+        };
         Ok(v1::ListTriggersResponse {
             triggers: page.definitions.iter().filter_map(read).collect(),
             next_page_token: next_token(&page, &filters),

@@ -37,6 +37,10 @@ pub fn look_at_schedule(host: &mut RunsHost, trigger_id: &str, now: i64) -> Resu
     let Some(kept) = stored(host, trigger_id)? else {
         return Ok(Due::default());
     };
+    if kept.is_ahead_of(now) {
+        set_back(host, trigger_id, now)?;
+        return Ok(Due::default());
+    }
     let due = due_of(&kept, now);
     if let Some(missed) = due.missed {
         miss(host, trigger_id, missed, handled_of(&due, now), now)?;
@@ -131,6 +135,23 @@ pub(super) fn due_of(kept: &Kept, now: i64) -> Due {
 /// Up to when a schedule is handled once what was missed is written down.
 pub(super) fn handled_of(due: &Due, now: i64) -> i64 {
     due.firing.first().map_or(now, |first| first - 1)
+}
+
+// TRIG-2.3
+/// An instant in the future has not been handled: a schedule that was handled by a clock that was ahead goes on from now. What has
+/// fired does not fire again.
+pub(super) fn set_back(host: &mut RunsHost, trigger_id: &str, now: i64) -> Result<(), CallError> {
+    if let Some(definition) = host
+        .definition(DefinitionKind::Trigger, trigger_id)
+        .map_err(of_store)?
+    {
+        let mut kept: Kept = kept(&definition).map_err(of_store)?;
+        if kept.is_ahead_of(now) {
+            kept.handled_ms = now;
+            keep(host, &definition, &kept, definition.updated_at);
+        }
+    }
+    Ok(())
 }
 
 // TRIG-2.2

@@ -48,7 +48,28 @@ async fn an_instant_that_comes_again_is_handled() {
     let firings = world.firings(&trigger).await;
     let of_instant = firings.iter().filter(|firing| firing.due_at == instant);
     assert_eq!(of_instant.count(), 1);
-    assert!(world.triggers.index().next() > Some(instant));
+    let next = world.kept(&trigger).await.next(now_ms());
+    assert!(next > Some(instant));
+}
+
+// TRIG-2.3
+#[tokio::test]
+async fn a_schedule_that_was_handled_by_a_clock_that_was_ahead_is_set_back() {
+    let world = World::new();
+    let (trigger, _) = each_minute(&world).await;
+    for ahead_ms in [10 * 365 * 24 * 60 * MINUTE_MS, 60 * MINUTE_MS, 2 * MINUTE_MS] {
+        handled_up_to(&world, &trigger, now_ms() + ahead_ms).await;
+        let shown = world.kept(&trigger).await.next(now_ms()).unwrap();
+        assert!(shown - now_ms() <= MINUTE_MS, "{ahead_ms} ms ahead");
+        world.triggers.reload(&trigger).await.unwrap();
+        world.triggers.work(&mut None).await.unwrap();
+        assert!(world.kept(&trigger).await.handled_ms <= now_ms());
+        let due = world.triggers.index().due_of(&trigger).unwrap();
+        assert!(
+            due - world.triggers.clock().now() <= MINUTE_MS,
+            "{ahead_ms} ms ahead"
+        );
+    }
 }
 
 #[tokio::test]

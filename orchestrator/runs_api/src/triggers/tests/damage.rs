@@ -79,7 +79,7 @@ async fn what_meets_damage_when_it_is_due_is_looked_at_again_later() {
     assert!(world.triggers.index().next().is_some());
 
     world.damage(DefinitionKind::Trigger, &trigger, None).await;
-    let before = now_ms();
+    let before = world.triggers.clock().now();
     let is_due = Kept::default();
     world.triggers.index().set(&trigger, Some(&is_due), Some(before));
     world.triggers.work(&mut None).await.unwrap();
