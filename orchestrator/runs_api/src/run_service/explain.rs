@@ -9,7 +9,6 @@ use escapement_model::limits::STEPS_MAX;
 use escapement_model::{ExecutionId, RunId};
 use escapement_run::Run;
 use escapement_runs_insight::{Explanation, explain, explain_step};
-use escapement_transport::unix_ms as now_ms;
 use escapement_wire::runs::v1;
 use escapement_wire::time::rfc3339;
 use escapement_wire::v1::ExplainExecutionResponse;
@@ -35,7 +34,7 @@ impl Runs {
         fields.conclude()?;
         let run_id = run_id.expect("an id that is missing is a problem");
         let requested: BTreeSet<String> = request.step_keys.into_iter().collect();
-        let now = now_ms();
+        let now = self.runs.clock().now();
         let explained = self.look(run_id, move |run, _| explained(run_id, run, &requested, now));
         let Explained {
             mut response,
