@@ -22,9 +22,8 @@ async fn completes_unasked(world: &World, run_id: &str) {
 
 #[tokio::test]
 async fn s5_a_run_of_the_first_second_after_a_start_has_the_gates_of_any_other() {
-    let grace = |settings: escapement_tests::OrchestratorSettings| {
-        settings.flag("--registration-grace-ms", 60_000)
-    };
+    let grace =
+        |settings: escapement_tests::OrchestratorSettings| settings.flag("--registration-grace-ms", 60_000);
     let mut world = World::without_worker(grace).await;
     let first = careful(&world).await;
     world.in_state(&first, "queued").await;
@@ -64,7 +63,11 @@ async fn s5_only_ends_that_nobody_asked_for_count_and_none_of_a_run_that_waits_f
         // Each start leads to another call, which is in flight at the next stop.
         world.until_calls(&busy, n_calls + 1).await;
         assert_eq!(world.get(&busy).await["recoveries"], counted);
-        assert_eq!(world.get(&parent).await["recoveries"], 0, "its child waits for a person");
+        assert_eq!(
+            world.get(&parent).await["recoveries"],
+            0,
+            "its child waits for a person"
+        );
     }
     world.shared.open("go on");
     assert_eq!(world.ended(&busy).await["state"], "completed");

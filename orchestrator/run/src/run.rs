@@ -169,11 +169,9 @@ impl Run {
             _ => self.own_time(now),
         };
         let on_time = match input {
-            Input::Time
-            | Input::Recovered
-            | Input::Restarted
-            | Input::Session(_)
-            | Input::Stalled { .. } => true,
+            Input::Time | Input::Recovered | Input::Restarted | Input::Session(_) | Input::Stalled { .. } => {
+                true
+            }
             _ => self.state.due(&self.plan).is_none_or(|(due, _)| due > now),
         };
         assert!(on_time, "time fires before a later input");

@@ -1,6 +1,6 @@
 //! How far goals are, by their saved plans. Writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use escapement_model::Namespace;
 use escapement_runs_shell::saved::decoded;
@@ -16,6 +16,9 @@ pub(super) struct Plans {
     pub(super) all: u32,
     pub(super) completed: u32,
 }
+
+/// Goals by their ids, each with its owner.
+type Owners<'a> = BTreeMap<&'a str, Option<&'a str>>;
 
 pub(super) type Progress = BTreeMap<String, Plans>;
 
@@ -33,12 +36,12 @@ fn progress_of<'a>(
     goals: impl IntoIterator<Item = &'a Definition>,
     n_plans_max: usize,
 ) -> Result<Progress, StoreFault> {
-    let mut by_namespace: BTreeMap<&Namespace, BTreeSet<&str>> = BTreeMap::new();
+    let mut by_namespace: BTreeMap<&Namespace, Owners<'_>> = BTreeMap::new();
     for goal in goals {
         by_namespace
             .entry(&goal.namespace)
             .or_default()
-            .insert(&goal.name);
+            .insert(&goal.name, goal.owner.as_deref());
     }
     let mut progress = Progress::new();
     for (namespace, goals) in by_namespace {
@@ -50,7 +53,7 @@ fn progress_of<'a>(
 fn progress_in(
     reader: &dyn RunReader,
     namespace: &Namespace,
-    goals: &BTreeSet<&str>,
+    goals: &Owners<'_>,
     n_plans_max: usize,
     progress: &mut Progress,
 ) -> Result<(), StoreFault> {
@@ -68,7 +71,8 @@ fn progress_in(
         n_left -= page.definitions.len();
         for plan in &page.definitions {
             let Ok(saved) = decoded(plan) else { continue };
-            if !goals.contains(saved.goal_id.as_str()) {
+            // Plans of another user serve their own goals, whatever they name.
+            if goals.get(saved.goal_id.as_str()) != Some(&plan.owner.as_deref()) {
                 continue;
             }
             let newest = match reader.newest_run_of(&plan.name) {
@@ -138,10 +142,21 @@ mod tests {
         }
         let mut batch = RunBatch::new();
         batch.define(write(DefinitionKind::Goal, "g", Vec::new()));
+        let mut of_another = write(DefinitionKind::SavedPlan, "another", saved.encode_to_vec());
+        if let DefinitionChange::Put(put) = &mut of_another.change {
+            put.owner = Some("bob".to_owned());
+        }
+        batch.define(of_another);
         store.commit(&batch).unwrap();
         let reader = store.reader().unwrap();
         let goal = reader.definition(DefinitionKind::Goal, "g").unwrap().unwrap();
         let plans = progress_of(&*reader, [&goal], PLANS_MAX).unwrap()["g"];
-        assert_eq!(plans.all as usize, PLANS_MAX);
+        assert_eq!(
+            plans.all as usize,
+            PLANS_MAX - 1,
+            "the newest one is another user's"
+        );
+        let plans = progress_of(&*reader, [&goal], 2 * PLANS_MAX).unwrap()["g"];
+        assert_eq!(plans.all as usize, PLANS_MAX + 1);
     }
 }

@@ -190,6 +190,12 @@ impl Triggers {
 
     /// Takes a trigger into the index as it durably is. One that cannot be read now is due, and read again then.
     pub(super) async fn reload(&self, trigger_id: &str) -> Result<(), Rejection> {
+        self.take_in(trigger_id, false).await
+    }
+
+    // TRIG-4.4
+    /// Takes a trigger into the index. A look at a condition that is due stays due, unless it has just been taken.
+    async fn take_in(&self, trigger_id: &str, has_looked: bool) -> Result<(), Rejection> {
         self.loaded().await?;
         let mut told = self.0.wanted.lock().await;
         let stored = self.stored(trigger_id).await;
@@ -198,7 +204,12 @@ impl Triggers {
                 let kept = found.as_ref().map(|(_, kept)| kept);
                 let next = kept.and_then(|kept| kept.due(now_ms()));
                 let next = next.map(|next| self.by_clock(next));
-                self.index().set(trigger_id, kept, next);
+                let looks =
+                    kept.is_some_and(|kept| matches!(kept.trigger.config, Some(Config::Condition(_))));
+                let mut index = self.index();
+                let due = index.due_of(trigger_id).filter(|_| looks && !has_looked);
+                let next = next.map(|next| due.map_or(next, |due| due.min(next)));
+                index.set(trigger_id, kept, next);
             }
             Err(_) => self.index().look_again(trigger_id, self.clock().now()),
         }
@@ -221,7 +232,7 @@ impl Triggers {
             }
             _ => {}
         }
-        self.reload(trigger_id).await
+        self.take_in(trigger_id, true).await
     }
 
     // TRIG-2.2

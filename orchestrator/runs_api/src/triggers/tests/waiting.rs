@@ -69,3 +69,19 @@ async fn a_firing_that_goes_on_waiting_is_written_once() {
     }
     assert_eq!(world.kept(&trigger).await.waiting, waiting);
 }
+
+// TRIG-4.4
+#[tokio::test]
+async fn a_condition_is_looked_at_however_often_its_trigger_is_changed() {
+    let world = World::new();
+    world.session("s").await;
+    let trigger = world.trigger(on_session(), question(), "queue").await;
+    let due = || world.triggers.index().due_of(&trigger).unwrap();
+    let first = due();
+    for _ in 0..3 {
+        world.triggers.reload(&trigger).await.unwrap();
+        assert_eq!(due(), first, "a change moves no look");
+    }
+    look(&world, &trigger).await;
+    assert!(due() >= first, "the next one follows an interval later");
+}
