@@ -1,7 +1,7 @@
 //! A step of a run as a message.
 
 use super::run::error_view;
-use super::words::{count, signed, skip_word, small, time};
+use super::words::{count, signed, skip_text, skip_word, small, time};
 use bytes::Bytes;
 use escapement_model::hex;
 use escapement_model::opaque::{StructBuilder, ValueView};
@@ -34,6 +34,10 @@ pub(crate) fn step_view(run: &Run, index: usize, spec: Option<Opaque>) -> v1::Ru
         state: step_state(run.state(), index).into(),
         reason: match state.stage() {
             StepStage::Skipped => skip_word(state.skip_reason()).to_owned(),
+            _ => String::new(),
+        },
+        reason_text: match state.stage() {
+            StepStage::Skipped => skip_text(state.skip_reason()).to_owned(),
             _ => String::new(),
         },
         error: step_error(run, state),

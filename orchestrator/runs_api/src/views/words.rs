@@ -83,6 +83,16 @@ pub(super) fn skip_word(reason: SkipReason) -> &'static str {
     }
 }
 
+/// The reason as a sentence.
+pub(super) fn skip_text(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Branch => "Skipped due to condition branch",
+        SkipReason::DependencyFailed => "Skipped since a dependency failed",
+        SkipReason::RunEnded => "Skipped since the run ended",
+        SkipReason::Override => "Skipped by an operator",
+    }
+}
+
 pub(super) fn effect_word(effect: EffectClass) -> &'static str {
     match effect {
         EffectClass::SideEffect => "side_effect",

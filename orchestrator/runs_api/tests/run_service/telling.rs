@@ -135,3 +135,24 @@ async fn who_lacks_notices_is_told_so() {
     let refused = gone.next().await.unwrap().unwrap_err();
     assert_eq!(reason(&refused), "CURSOR_GONE");
 }
+
+// RUN-3.8
+#[tokio::test]
+async fn a_step_that_a_branch_skips_says_so_in_a_sentence() {
+    let mut world = World::new();
+    let sides = json!({"condition": "false", "true_step": "yes", "false_step": "no"});
+    let branch = json!({"key": "if", "type": "condition", "config": sides});
+    let steps = json!([branch, call("yes", "echo", &["if"]), call("no", "echo", &["if"])]);
+    let run = world.finish(run_of(steps)).await;
+    let request = v1::ListRunStepsRequest {
+        run_id: run.run_id,
+        ..v1::ListRunStepsRequest::default()
+    };
+    let listed = world.client.list_run_steps(request).await.unwrap().into_inner();
+    let texts: Vec<&str> = listed
+        .steps
+        .iter()
+        .map(|step| step.reason_text.as_str())
+        .collect();
+    assert_eq!(texts, ["", "Skipped due to condition branch", ""]);
+}
