@@ -213,6 +213,9 @@ async fn s89_a_row_and_a_log_line_name_a_run_that_failed() {
 #[tokio::test]
 async fn s73_the_explanation_of_a_step_names_the_action_without_a_worker() {
     let world = World::start().await;
+    // Otherwise the run would wait in the queue for a worker to describe the action.
+    let known = json!({ "action": "unoffered.action", "effect": "pure", "risk": "safe" });
+    world.profile(known).await;
     let run_id = world.run(json!([call("a", "unoffered.action", json!({}))])).await;
     let held_back = async || {
         let explained = world
