@@ -7,7 +7,7 @@ use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::trigger::Config as Kind;
 
 use super::world::{World, nothing, on_event};
-use crate::triggers::firing::{FAILED, STARTED, keep, now_ms};
+use crate::triggers::firing::{FAILED, STARTED, keep};
 use crate::triggers::record::{Kept, kept};
 
 #[tokio::test]
