@@ -55,7 +55,7 @@ pub use replay::{ReplayRefused, Replayed, replay};
 pub use request::Request;
 pub use result::{PlanResult, Settlement, Status};
 pub use settlement_actions::{MandatoryAction, RuleSet, SettlementAction};
-pub use time::{Moment, default_deadline, due_at_unix};
+pub use time::{Moment, NO_DEADLINE, default_deadline, due_at_unix};
 pub use validate::{
     Finding, Violations, looks_like_seconds, validate_concurrency, validate_plan, validate_request,
 };

@@ -12,12 +12,16 @@ pub struct Moment {
     pub unix_ms: i64,
 }
 
+//
+/// The end of time is no deadline: a default that saturates there leaves time for every limit.
+pub const NO_DEADLINE: i64 = i64::MAX;
+
 /// The deadline of a request that names none: acceptance plus the plan's limit plus what the server allows
 /// for queueing.
 /// Saturates at the end of time.
 pub fn default_deadline(accepted_at_unix_ms: i64, plan: &Plan, queue_allowance_ms: u64) -> i64 {
     //
-    let allowed = i64::try_from(plan.timeout_ms().saturating_add(queue_allowance_ms)).unwrap_or(i64::MAX);
+    let allowed = i64::try_from(plan.timeout_ms().saturating_add(queue_allowance_ms)).unwrap_or(NO_DEADLINE);
     accepted_at_unix_ms.saturating_add(allowed)
 }
 

@@ -1,7 +1,7 @@
 //! What looks like a mistake in a plan that is valid: times, the environment, payloads, names of actions. Forbids nothing.
 
 use crate::payload_schema::{Mismatch, mismatches};
-use escapement_contract::{Finding, Plan, looks_like_seconds};
+use escapement_contract::{Finding, NO_DEADLINE, Plan, looks_like_seconds};
 use escapement_model::spelling::Speller;
 use escapement_wire::v1;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub fn of_deadline(plan: &Plan, deadline_ms: i64, now_unix_ms: i64) -> Option<v1
             "DEADLINE_PASSED",
             format!("It passed {} ms ago.", left_ms.unsigned_abs()),
         )
-    } else if left_ms.unsigned_abs() < plan.timeout_ms() {
+    } else if deadline_ms != NO_DEADLINE && left_ms.unsigned_abs() < plan.timeout_ms() {
         let message = format!(
             "It leaves {left_ms} ms, and the plan asks for {} ms: move it, or lower plan.timeout_ms.",
             plan.timeout_ms()

@@ -205,7 +205,8 @@ impl Interpreter {
         self.said.push(Said::Started(now.unix_ms));
         let time_left = self.rules.deadline_ms - now.unix_ms;
         // before
-        if time_left < self.rules.plan_timeout_ms as i64 || time_left <= 0 {
+        let has_deadline = self.rules.deadline_ms < i64::MAX;
+        if has_deadline && (time_left < self.rules.plan_timeout_ms as i64 || time_left <= 0) {
             return self.stop_plan("DEADLINE_EXCEEDED", now);
         }
         if self.rules.context_is_missing {

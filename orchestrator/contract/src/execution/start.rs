@@ -5,7 +5,7 @@ use super::steps::Steps;
 use super::{Effect, Execution, Phase};
 use crate::audit::AuditKind;
 use crate::error::ExecutionError;
-use crate::time::Moment;
+use crate::time::{Moment, NO_DEADLINE};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -66,7 +66,8 @@ impl Execution {
         //
         let window_ms = self.deadline_unix_ms.saturating_sub(now.unix_ms);
         let timeout_ms = self.plan().timeout_ms();
-        if u64::try_from(window_ms).map_or(true, |window_ms| window_ms == 0 || window_ms < timeout_ms) {
+        let is_short = |window_ms| window_ms == 0 || window_ms < timeout_ms;
+        if self.deadline_unix_ms != NO_DEADLINE && u64::try_from(window_ms).map_or(true, is_short) {
             let message = format!("The deadline leaves {window_ms} ms, the plan asks for {timeout_ms} ms.");
             return Some(self.limit_error(codes::DEADLINE_EXCEEDED, &message, window_ms, now));
         }

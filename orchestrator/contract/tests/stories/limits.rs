@@ -1,7 +1,7 @@
 //! Section 3: limits and the clock.
 
 use crate::story::{T0, completed, moment, number, plan, steps, text, texts, value};
-use escapement_contract::{Input, Phase, StepState};
+use escapement_contract::{Input, Phase, StepState, default_deadline, validate_request};
 use escapement_model::opaque::StructBuilder;
 
 //
@@ -41,6 +41,30 @@ fn a_deadline_that_leaves_less_than_the_plans_limit_ends_the_execution_at_its_st
         story.feed(Input::Start).ok();
         story.says(expected);
     }
+}
+
+//
+#[test]
+fn a_limit_at_the_end_of_the_range_runs() {
+    for timeout_ms in [
+        i64::MAX,
+        i64::MAX - T0,
+        i64::MAX - T0 - 1,
+        i64::MAX - T0 - 3_600_000,
+    ] {
+        let mut story = steps("a");
+        story.plan().timeout_ms = Some(timeout_ms);
+        let request = validate_request(story.0.clone(), 1).unwrap();
+        let deadline = default_deadline(T0, request.plan(), 3_600_000);
+        let mut story = story.deadline(deadline).queued();
+        story.at(300).ok(Input::Start).says("persist_start 1000300");
+    }
+    let mut story = steps("a").deadline(i64::MAX - 1);
+    story.plan().timeout_ms = Some(i64::MAX);
+    let mut story = story.queued();
+    story
+        .ok(Input::Start)
+        .says("persist_result failure 0/1 fatal DEADLINE_EXCEEDED");
 }
 
 //
