@@ -41,6 +41,7 @@ mod refused;
 mod restores;
 mod samples;
 mod sessions;
+mod sizes;
 mod starts;
 mod states;
 mod table;

@@ -9,6 +9,7 @@ use self::changed::difference;
 use crate::branches::stale;
 use crate::ids::RunId;
 use crate::input::{Blobs, Commit, Refused, RefusedReason};
+use crate::journal::sizes::{is_too_large, newest_doubts, newest_results};
 use crate::journal::{
     CarriedResult, Doubt, Event, PlanCreated, Reason, RunCreated, SkipReason, StepFailed, StepMemoized,
     StepSkipped, UnitResult,
@@ -134,12 +135,12 @@ impl Run {
             Some(edited) => (turn.store(plan.document.as_encoded().clone()), edited.profiles),
             None => (from.document.clone(), from.profiles.clone()),
         };
-        let results = turn.made_small(left.results);
+        let results = turn.made_small(newest_results(left.results));
         let parent = match from.has_no_plan() {
             true => Bytes::new(),
             false => from.revision.clone(),
         };
-        turn.emit(Event::PlanCreated(PlanCreated {
+        let created = Event::PlanCreated(PlanCreated {
             number: u32::from(has_plan),
             digest: Bytes::copy_from_slice(&plan.digest),
             cause: String::from("fork"),
@@ -149,9 +150,16 @@ impl Run {
             parent,
             failed_steps: failed_keys(other.plan(), from),
             results,
-            doubts: left.doubts,
+            doubts: newest_doubts(left.doubts),
             ..PlanCreated::default()
-        }));
+        });
+        if is_too_large(&created) {
+            return Err(Refused {
+                reason: RefusedReason::RunTooLarge,
+                message: String::from("the entry of the fork's plan would have more than 2 MiB"),
+            });
+        }
+        turn.emit(created);
         begin_session(&mut turn, from, keep)?;
         keep_steps(&mut turn, other, &plan, keep, &set_back);
         // RUN-8.5

@@ -371,11 +371,13 @@ pub enum RefusedReason {
     ArtifactInvalid,
     /// `ARTIFACTS_FULL`
     ArtifactsFull,
+    /// `RUN_TOO_LARGE`
+    RunTooLarge,
 }
 
 impl RefusedReason {
     /// All of them.
-    pub const ALL: [RefusedReason; 20] = [
+    pub const ALL: [RefusedReason; 21] = [
         RefusedReason::RunEnded,
         RefusedReason::RunDiscarded,
         RefusedReason::NotQueued,
@@ -396,6 +398,7 @@ impl RefusedReason {
         RefusedReason::KeptStepChanged,
         RefusedReason::ArtifactInvalid,
         RefusedReason::ArtifactsFull,
+        RefusedReason::RunTooLarge,
     ];
 
     /// As answers spell it.
@@ -421,6 +424,7 @@ impl RefusedReason {
             RefusedReason::KeptStepChanged => "KEPT_STEP_CHANGED",
             RefusedReason::ArtifactInvalid => "ARTIFACT_INVALID",
             RefusedReason::ArtifactsFull => "ARTIFACTS_FULL",
+            RefusedReason::RunTooLarge => crate::bounds::RUN_TOO_LARGE,
         }
     }
 }

@@ -14,6 +14,7 @@ mod people;
 mod planning;
 mod revisions;
 mod sessions;
+pub mod sizes;
 mod steps;
 
 use crate::spec::{ActionProfile, Spec};

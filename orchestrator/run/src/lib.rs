@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod artifacts;
+pub mod bounds;
 mod branches;
 pub mod budget;
 pub mod catalogue;

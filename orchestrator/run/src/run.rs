@@ -7,6 +7,7 @@ use crate::plan::Plan;
 use crate::spec::{ActionProfile, Spec};
 use crate::state::{RunState, Stage};
 use crate::turn::Turn;
+use crate::turn::held::Held;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,6 +20,9 @@ use escapement_model::{ExecutionId, Opaque};
 pub struct Run {
     state: RunState,
     plan: Arc<Plan>,
+    held: Held,
+    /// True if `held` is about an earlier state.
+    held_is_old: bool,
 }
 
 /// A run's state in one word, as it is shown.
@@ -112,7 +116,7 @@ impl Run {
         }));
         turn.ask_for_actions();
         let commit = turn.into_commit();
-        (Self { state, plan }, commit)
+        (Self::from_snapshot(state, plan), commit)
     }
 
     /// Takes a run up from its snapshot and the plan of its revision.
@@ -125,7 +129,13 @@ impl Run {
             plan.digest[..],
             "the plan is that of the revision"
         );
-        Self { state, plan }
+        let held = Held::of(&state, &plan);
+        Self {
+            state,
+            plan,
+            held,
+            held_is_old: false,
+        }
     }
 
     /// Goes on by an entry that is durable: how a run is folded from its journal. The plan stays the one that it was; behind
@@ -137,6 +147,7 @@ impl Run {
         let before = self.state.chain_hash();
         self.state.apply(entry);
         self.state.chain = Bytes::copy_from_slice(&chain_next(&before, entry.sequence, bytes));
+        self.held_is_old = true;
     }
 
     // RUN-7.8
@@ -175,15 +186,23 @@ impl Run {
             _ => self.state.due(&self.plan).is_none_or(|(due, _)| due > now),
         };
         assert!(on_time, "time fires before a later input");
-        let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+        if core::mem::take(&mut self.held_is_old) {
+            self.held = Held::of(&self.state, &self.plan);
+        }
+        let held = core::mem::take(&mut self.held);
+        let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs).knowing(held);
         turn.ahead_ms = u64::try_from(behind_ms).unwrap_or(0);
-        let mut revised = turn.input(input)?;
+        let taken = turn.input(input);
+        self.held = turn.take_held();
         let mut commit = turn.into_commit();
+        let mut revised = taken?;
         // RUN-12.2: each of them uses up a substitution or a generation.
         while let Some(plan) = revised {
             commit.replaced.push(core::mem::replace(&mut self.plan, plan));
-            let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs);
+            let held = core::mem::take(&mut self.held);
+            let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs).knowing(held);
             revised = turn.goes_on(commit);
+            self.held = turn.take_held();
             commit = turn.into_commit();
         }
         Ok(commit)
@@ -260,6 +279,15 @@ impl Run {
     /// The state, for those who show it.
     pub fn state(&self) -> &RunState {
         &self.state
+    }
+
+    // RUN-9.13
+    /// About how many bytes the work of the run takes, as [`RunState::size`], without a look through it.
+    pub fn size(&self) -> usize {
+        match self.held_is_old {
+            true => self.state.size(),
+            false => self.held.size(),
+        }
     }
 
     /// The plan of the current revision.

@@ -10,6 +10,7 @@ mod planning;
 mod requests;
 mod revisions;
 mod sessions;
+mod size;
 mod under_way;
 mod units;
 
@@ -17,6 +18,7 @@ pub use artifacts::{ArtifactState, Verdict};
 pub use checkpoint::Checkpoint;
 pub use revisions::{BegunRevision, Replan};
 pub use sessions::SessionView;
+pub(crate) use size::Region;
 pub use units::{PendingEvaluation, UnitStage};
 
 use crate::journal::{AskedCall, Failure, InputRequest, OutcomeClass, Stored, ToolCalled, Usage};
@@ -176,6 +178,9 @@ pub struct RunState {
     /// By how many milliseconds all times of the run are ahead of the clock since the last start.
     #[prost(uint64, tag = "71")]
     pub ahead_ms: u64,
+    /// Pauses, rewinds and rollbacks.
+    #[prost(uint32, tag = "90")]
+    pub n_interventions: u32,
 }
 
 /// Where a run is.

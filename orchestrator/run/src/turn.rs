@@ -14,6 +14,7 @@ mod doubts;
 mod failing;
 mod fallback;
 pub(crate) mod gate;
+pub(crate) mod held;
 pub(crate) mod judge;
 mod model;
 mod people;
@@ -34,8 +35,10 @@ pub(crate) mod verbs;
 
 pub use answers::says_the_same;
 
+use crate::bounds::{PROFILES_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::ids::{AttemptName, RunId};
 use crate::input::{Blobs, Commit, Effect, EncodedEntry, Input, Refused, RefusedReason};
+use crate::journal::sizes::profiles_bytes;
 use crate::journal::{ActionsKnown, Empty, Entry, Event, RunStalled, Stored, UnitRef};
 use crate::plan::{Plan, Step};
 use crate::spec::ActionProfile;
@@ -47,6 +50,7 @@ use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_next;
 use escapement_model::planted::{self, Bug};
+use held::Held;
 use prost::Message;
 
 /// One input's work.
@@ -64,6 +68,8 @@ pub(crate) struct Turn<'a> {
     retry_after_ms: u64,
     /// By how many milliseconds the times of the run are ahead of the clock, for a turn that begins with a start.
     pub(crate) ahead_ms: u64,
+    /// Facts about the state; `None` if it is only read, or new.
+    held: Option<Held>,
 }
 
 impl<'a> Turn<'a> {
@@ -78,7 +84,21 @@ impl<'a> Turn<'a> {
             new_unit: UnitState::default(),
             retry_after_ms: 0,
             ahead_ms: 0,
+            held: None,
         }
+    }
+
+    /// Uses these facts about the state.
+    pub(crate) fn knowing(self, held: Held) -> Self {
+        Self {
+            held: Some(held),
+            ..self
+        }
+    }
+
+    /// Returns the facts about the state, if it has any.
+    pub(crate) fn take_held(&mut self) -> Held {
+        self.held.take().unwrap_or_default()
     }
 
     pub(crate) fn into_commit(self) -> Commit {
@@ -87,6 +107,7 @@ impl<'a> Turn<'a> {
 
     /// Writes an entry down and applies it.
     pub(crate) fn emit(&mut self, event: Event) {
+        let event = self.made_to_fit(event);
         if planted::is_on(Bug::RunTwoEnds) && matches!(event, Event::RunFailed(_)) {
             self.write(event.clone());
         }
@@ -105,10 +126,33 @@ impl<'a> Turn<'a> {
         };
         let bytes = Bytes::from(entry.encode_to_vec());
         let hash = chain_next(&self.state.chain_hash(), entry.sequence, &bytes);
-        self.state.apply(&entry);
+        self.apply(&entry);
         self.state.chain = Bytes::copy_from_slice(&hash);
         self.commit.entries.push(EncodedEntry { bytes, hash });
         self.commit.events.push(entry);
+    }
+
+    fn apply(&mut self, entry: &Entry) {
+        let (Some(held), Some(event)) = (&mut self.held, &entry.event) else {
+            return self.state.apply(entry);
+        };
+        let region = self.state.region_of(event);
+        let before = self.state.size_of(&region);
+        self.state.apply(entry);
+        held.learn(self.state, self.plan, event, &region, before);
+    }
+
+    // RUN-9.6
+    /// Returns the event; the payload of a request that is too large for an inbox is stored by its hash.
+    fn made_to_fit(&mut self, event: Event) -> Event {
+        let Event::InputRequested(mut request) = event else {
+            return event;
+        };
+        if request.encoded_len() > REQUEST_BYTES_MAX {
+            request.data = request.data.map(|data| self.small(data));
+            request.subject = request.subject.map(|subject| self.small(subject));
+        }
+        Event::InputRequested(request)
     }
 
     /// Takes an input in. Gives the plan that the run goes on with, if that is another one.
@@ -221,6 +265,11 @@ impl<'a> Turn<'a> {
             unknown: false,
             ..profile
         };
+        // RUN-9.6
+        let profiles = match profiles_bytes(&profiles) > PROFILES_BYTES_MAX {
+            true => self.state.profiles.clone(),
+            false => profiles,
+        };
         let profiles = profiles.into_iter().map(known).collect();
         self.emit(Event::ActionsKnown(ActionsKnown { profiles }));
     }
@@ -292,7 +341,7 @@ impl<'a> Turn<'a> {
     /// Keeps bytes in place if they are few, else by their hash.
     pub(crate) fn store(&mut self, bytes: Bytes) -> Stored {
         let length = bytes.len() as u64;
-        if bytes.len() <= INLINE_BYTES_MAX {
+        if bytes.len() <= self.inline_bytes_max() {
             return Stored {
                 inline: bytes,
                 digest: Bytes::new(),

@@ -18,7 +18,9 @@ mod work;
 
 pub use counted::{Census, Counted, Ending, LIVE_STATES, REQUEST_KINDS, Replan};
 pub use inbox::{INBOX_STREAM, InboxChange};
-pub use notices::{Notice, NoticeKind, NoticeRow, notice_of_damaged, stream_of_session, stream_of_user};
+pub use notices::{
+    Notice, NoticeKind, NoticeRow, STREAM_BYTES_MAX, notice_of_damaged, stream_of_session, stream_of_user,
+};
 pub use runs::{Config, Durable, Lost, NotCreated, NotForked, NotHandled, Runs, SNAPSHOT_BYTES_MAX};
 pub use sessions::Sessions;
 pub use work::{Asked, IndexRow, NewFork, NewRun, RequestRow, RevisionRow, Work};

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::encoder::sha256;
+use escapement_model::hex;
 use escapement_model::opaque::{ValueView, value, value_of};
 use escapement_model::{Namespace, RunId};
 use escapement_run::journal::{Entry, Event, Failure, PlanCreated, Stored};
@@ -65,16 +67,24 @@ pub struct NoticeRow {
 /// The stream of everything that a user of that namespace is told.
 pub fn stream_of_user(namespace: &Namespace, user_id: &str) -> String {
     match namespace.as_str() {
-        Namespace::DEFAULT => format!("u {user_id}"),
-        name => format!("U {name} {user_id}"),
+        Namespace::DEFAULT => named("u", &format!("u {user_id}")),
+        name => named("U", &format!("U {name} {user_id}")),
     }
 }
 
 /// The stream of what runs of a session tell.
 pub fn stream_of_session(namespace: &Namespace, session_id: &str) -> String {
     match namespace.as_str() {
-        Namespace::DEFAULT => format!("s {session_id}"),
-        name => format!("S {name} {session_id}"),
+        Namespace::DEFAULT => named("s", &format!("s {session_id}")),
+        name => named("S", &format!("S {name} {session_id}")),
+    }
+}
+
+/// A stream of this name, or of its digest if the name is too long for one. No name of a stream begins as a digest's does.
+fn named(kind: &str, name: &str) -> String {
+    match name.len() <= STREAM_BYTES_MAX {
+        true => name.to_string(),
+        false => format!("#{kind} {}", hex::text(&sha256(name.as_bytes()))),
     }
 }
 
@@ -315,6 +325,8 @@ fn bounded(mut text: String) -> String {
 
 /// Code points of a description.
 const DESCRIPTION_CHARS_MAX: usize = 60;
+/// Bytes of the name of a stream.
+pub const STREAM_BYTES_MAX: usize = 1_024;
 /// Bytes of a text.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 const CUT: &str = " … (cut)";

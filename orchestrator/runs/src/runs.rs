@@ -431,8 +431,8 @@ fn weight(run: &Run) -> usize {
     run.state().encoded_len()
 }
 
-/// Bytes of the largest snapshot that is made.
-pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the largest snapshot.
+pub const SNAPSHOT_BYTES_MAX: usize = 80 << 20;
 /// Entries after which a snapshot is due.
 const SNAPSHOT_ENTRIES: usize = 256;
 /// Bytes of entries after which a snapshot is due.

@@ -7,6 +7,7 @@ use escapement_model::opaque::{ValueView, value};
 use escapement_run::catalogue::SCHEMA_BYTES_MAX;
 use escapement_run::json::value_of_json;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
+use escapement_runs_shell::CallError;
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::limits::PROFILES_MAX;
 use escapement_store::StoreFault;
@@ -55,9 +56,9 @@ impl Actions {
                 }
             };
             if !is_known && store.reader()?.n_definitions(DefinitionKind::ActionProfile)? >= PROFILES_MAX {
-                return Ok(None);
+                return Ok(Ok(None));
             }
-            store.define(&DefinitionWrite {
+            let outcome = store.define(&DefinitionWrite {
                 kind: DefinitionKind::ActionProfile,
                 name,
                 expected: ExpectedVersion::Any,
@@ -71,9 +72,12 @@ impl Actions {
                     pinned: Vec::new(),
                 }),
             })?;
-            Ok(Some(now))
+            match outcome {
+                DefinitionOutcome::TooLarge(bound) => Ok(Err(CallError::TooLarge(bound.to_string()))),
+                _ => Ok(Ok(Some(now))),
+            }
         };
-        let Some(at) = self.runs.with_store(work).await? else {
+        let Some(at) = self.runs.with_store(work).await?? else {
             return Err(Rejection::failed(
                 "PROFILES_FULL",
                 format!("There are {PROFILES_MAX} profiles of actions, as many as there may be."),

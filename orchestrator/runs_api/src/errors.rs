@@ -174,6 +174,7 @@ fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
             let live = [("run_id", live.to_string())];
             return plain(Code::FailedPrecondition, "ALREADY_RUNNING", message, live);
         }
+        CallError::TooLarge(_) => (Code::InvalidArgument, TOO_LARGE),
         CallError::RequestIdReused => (Code::AlreadyExists, "REQUEST_ID_REUSED"),
         CallError::EtagMismatch => (Code::Aborted, "ETAG_MISMATCH"),
         CallError::Full => return again_later(Code::ResourceExhausted, "RUNS_FULL", message, []),
@@ -213,7 +214,8 @@ fn code_of(reason: RefusedReason) -> Code {
         | RefusedReason::StepSettled
         | RefusedReason::RequestExpired
         | RefusedReason::AlreadyAnswered
-        | RefusedReason::DigestMismatch => Code::FailedPrecondition,
+        | RefusedReason::DigestMismatch
+        | RefusedReason::RunTooLarge => Code::FailedPrecondition,
         RefusedReason::UnknownStep
         | RefusedReason::DataTooLarge
         | RefusedReason::AnswerInvalid
@@ -264,3 +266,6 @@ fn more(n_problems: usize) -> String {
         n_problems => format!(" ({} more)", n_problems - 1),
     }
 }
+
+/// The reason of a request that is too large as a whole.
+pub(crate) const TOO_LARGE: &str = "REQUEST_TOO_LARGE";

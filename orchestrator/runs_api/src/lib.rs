@@ -24,6 +24,7 @@ mod revision_plans;
 mod run_service;
 mod saved;
 mod session_service;
+mod sizes;
 mod triggers;
 mod views;
 mod watching;

@@ -17,6 +17,7 @@ mod list;
 mod lookup;
 mod notices;
 mod patience;
+mod preview_of_none;
 mod results;
 mod revision_result;
 mod revisions;

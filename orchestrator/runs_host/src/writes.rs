@@ -7,12 +7,26 @@ use escapement_runs::{Counted, INBOX_STREAM, InboxChange, NoticeRow, RequestRow,
 use escapement_store::runs::limits::{INBOX_CHANGES_MAX, NOTICES_PER_STREAM_MAX};
 use escapement_store::runs::{
     ClientRequest, ClosedInputRequest, Content, NewInputRequest, NewNotice, NewRun, RunProgress, RunWrite,
-    Snapshot, limits,
+    Snapshot, TooLarge, limits,
 };
 use prost::Message;
 
-// A larger one would not be taken.
+// The store refuses larger ones.
 const _: () = assert!(escapement_runs::SNAPSHOT_BYTES_MAX <= limits::SNAPSHOT_BYTES_MAX);
+const _: () = assert!(escapement_runs::STREAM_BYTES_MAX <= limits::NAME_BYTES_MAX);
+const _: () = assert!(escapement_run::bounds::ENTRY_BYTES_MAX <= limits::ENTRY_BYTES_MAX);
+
+// RUN-9.6
+/// Returns the bound that the first entries of a run break, if they do.
+pub(crate) fn too_large(work: &Work) -> Option<TooLarge> {
+    let entries = work.entries.iter().map(|entry| entry.bytes.len());
+    let largest = entries.max().unwrap_or(0);
+    (largest > limits::ENTRY_BYTES_MAX).then_some(TooLarge {
+        part: "an entry of the run",
+        size: largest as u64,
+        max: limits::ENTRY_BYTES_MAX as u64,
+    })
+}
 
 /// A run's state as lists have it. Numbers are never used for another state.
 pub fn state_byte(state: ShownState) -> u8 {

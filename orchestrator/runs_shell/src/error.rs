@@ -20,6 +20,8 @@ pub enum CallError {
     Damaged(String),
     /// There are as many runs as there may be; nothing changed.
     Full,
+    /// The store does not hold what is that large: by how much; nothing changed.
+    TooLarge(String),
     /// This run of the same saved plan has not ended; nothing changed.
     AlreadyRunning(RunId),
     /// Another request has this id; nothing changed.
@@ -49,6 +51,7 @@ impl fmt::Display for CallError {
             Self::NotFound => "no run has this id",
             Self::Removed(_) => "the run has ended and was removed",
             Self::Damaged(why) => return write!(f, "the run is damaged: {why}"),
+            Self::TooLarge(why) => why,
             Self::Full => "there are as many runs as there may be",
             Self::AlreadyRunning(run_id) => {
                 return write!(f, "run {run_id} of the plan has not ended");

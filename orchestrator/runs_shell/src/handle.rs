@@ -427,6 +427,7 @@ fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallEr
         NotCreated::Full => Err(CallError::Full),
         NotCreated::AlreadyRunning(run_id) => Err(CallError::AlreadyRunning(run_id)),
         NotCreated::Damaged(why) => Err(CallError::Damaged(why)),
+        NotCreated::TooLarge(bound) => Err(CallError::TooLarge(bound.to_string())),
         NotCreated::Exists(_, known) if known != digest => Err(CallError::RequestIdReused),
         NotCreated::Exists(run_id, _) => Ok(Created {
             run_id,

@@ -12,6 +12,7 @@
 //!
 //! Artifacts are not kept here yet.
 
+mod bounds;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod content;
@@ -28,6 +29,7 @@ mod write;
 use bytes::Bytes;
 use escapement_model::{InputRequestId, Namespace, RunId};
 
+pub use self::bounds::TooLarge;
 pub use self::content::Content;
 pub use self::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,

@@ -131,6 +131,11 @@ impl Subject for Product {
             state,
             "RUN-9.2: the fold of the journal is another state"
         );
+        assert_eq!(
+            self.run.size(),
+            state.size(),
+            "RUN-9.13: the size of the state is counted otherwise"
+        );
         let decoded = RunState::decode(&state.encode_to_vec()[..]).expect("a snapshot decodes");
         assert_eq!(decoded, *state, "a snapshot is another state");
         assert_eq!(

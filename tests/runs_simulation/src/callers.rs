@@ -119,6 +119,7 @@ impl World {
             }
             Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => return,
             Err(NotCreated::Damaged(why)) => panic!("{why}"),
+            Err(NotCreated::TooLarge(bound)) => panic!("{bound}"),
         };
         let (key, run) = (job.key.clone(), *run_id.as_bytes());
         process.tell(Told::Created { key, run });

@@ -116,6 +116,7 @@ impl World {
             Err(NotCreated::Exists(..)) => self.child_may_have_ended(child),
             Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => panic!("there is room for so few"),
             Err(NotCreated::Damaged(why)) => panic!("{why}"),
+            Err(NotCreated::TooLarge(bound)) => panic!("{bound}"),
         }
     }
 

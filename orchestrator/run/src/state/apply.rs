@@ -98,7 +98,10 @@ impl RunState {
                 self.started_at = at;
             }
             Event::RunPaused(_) => self.paused_at = at,
-            Event::PauseRequested(_) => self.pause_wanted = true,
+            Event::PauseRequested(_) => {
+                self.pause_wanted = true;
+                self.n_interventions += 1;
+            }
             Event::RunResumed(_) => {
                 self.pause_wanted = false;
                 self.paused_at = 0;
@@ -148,9 +151,8 @@ impl RunState {
                 }
             }
             // The steps that are set back and the end say so themselves.
-            Event::RunRolledBack(_) | Event::TimeoutError(_) => {}
-            // Only time passed.
-            Event::RunStalled(_) => {}
+            Event::RunRolledBack(_) => self.n_interventions += 1,
+            Event::TimeoutError(_) | Event::RunStalled(_) => {}
             _ => unreachable!("{event:?} is not about the run as a whole"),
         }
     }

@@ -1,6 +1,7 @@
 //! Which revision an entry or a unit of a run belongs to.
 
 use super::RunState;
+use crate::bounds::CARRIED_MAX;
 use crate::ids::RunId;
 use crate::journal::{ChildRunEnded, Doubt, OutcomeClass, PlanCreated, ReplanTriggered, UnitRef};
 use alloc::string::String;
@@ -72,13 +73,13 @@ impl RunState {
     /// What a revision may take of those before, and what is in doubt of them.
     pub(super) fn takes_over(&mut self, plan: &PlanCreated) {
         self.results.extend(plan.results.iter().cloned());
-        let n_forgotten = self.results.len().saturating_sub(KEPT_MAX);
+        let n_forgotten = self.results.len().saturating_sub(CARRIED_MAX);
         self.results.drain(..n_forgotten);
         for doubt in &plan.doubts {
             self.doubts.retain(|known| !is_same(known, doubt));
             self.doubts.push(doubt.clone());
         }
-        let n_forgotten = self.doubts.len().saturating_sub(KEPT_MAX);
+        let n_forgotten = self.doubts.len().saturating_sub(CARRIED_MAX);
         self.doubts.drain(..n_forgotten);
     }
 
@@ -130,6 +131,3 @@ impl RunState {
 fn is_same(one: &Doubt, other: &Doubt) -> bool {
     one.execution_id == other.execution_id
 }
-
-/// Results of earlier revisions that a state holds, and effects that are in doubt.
-const KEPT_MAX: usize = 1024;

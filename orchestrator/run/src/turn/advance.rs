@@ -45,6 +45,9 @@ impl Turn<'_> {
                 break;
             }
         }
+        if self.fails_as_too_large() {
+            return;
+        }
         self.conclude();
         self.plan_ahead();
     }
@@ -56,6 +59,7 @@ impl Turn<'_> {
             || (self.state.pause_wanted && !planted::is_on(Bug::RunPauseLost))
             || ends
             || self.waits_for_plan_approval()
+            || self.is_too_large()
     }
 
     /// Dispatches the units of running steps that are ready.

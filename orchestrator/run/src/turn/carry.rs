@@ -2,6 +2,7 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use crate::bounds::CARRIED_MAX;
 use crate::journal::{CarriedResult, Event, Stored, UnitMemoized, UnitRef};
 use crate::spec::EffectClass;
 use crate::state::{UnitStage, Verdict};
@@ -73,16 +74,20 @@ impl Turn<'_> {
         results
     }
 
-    /// The results of the units that completed, but for those of some steps.
+    /// The results of the units that completed, but for those of some steps: the newest, as many as a run knows.
     pub(crate) fn completed_results(&self, kept: &BTreeSet<u32>) -> Vec<CarriedResult> {
         let mut results = Vec::new();
-        for step in (0..self.n_steps()).filter(|step| !kept.contains(step)) {
+        // The newest come first here: however many completed, no more are looked at.
+        for step in (0..self.n_steps()).rev().filter(|step| !kept.contains(step)) {
             let indices: Vec<u32> = self
                 .step_state(step)
                 .all_units()
                 .map(|(index, _)| index)
                 .collect();
-            for index in indices {
+            for index in indices.into_iter().rev() {
+                if results.len() >= CARRIED_MAX {
+                    break;
+                }
                 let unit = self.unit_ref(step, index);
                 let state = self.unit(unit).clone();
                 let Some(output) = state
@@ -106,6 +111,7 @@ impl Turn<'_> {
                 });
             }
         }
+        results.reverse();
         results
     }
 

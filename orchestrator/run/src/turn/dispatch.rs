@@ -53,7 +53,7 @@ impl Turn<'_> {
         };
         let batch = first - first % batch_size;
         for index in batch..n_items.min(batch + batch_size) {
-            if self.step_state(step).stage() == StepStage::Running {
+            if self.step_state(step).stage() == StepStage::Running && !self.is_too_large() {
                 self.dispatch_if_ready(self.unit_ref(step, index));
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use crate::journal::sizes::newest_doubts;
 use crate::journal::{Doubt, Event, Failure, InputRequest, OutcomeClass, RequestKind, ToolCalled, UnitRef};
 use crate::plan::StepKind;
 use crate::spec::InDoubt;
@@ -17,7 +18,7 @@ impl Turn<'_> {
     /// What is in doubt of the plan at hand, but for some of its steps.
     pub(crate) fn open_doubts(&self, but: &BTreeSet<u32>) -> Vec<Doubt> {
         let steps = (0..self.n_steps()).filter(|step| !but.contains(step));
-        steps.flat_map(|step| self.doubts_of(step)).collect()
+        newest_doubts(steps.flat_map(|step| self.doubts_of(step)).collect())
     }
 
     /// What is in doubt of a step.
@@ -35,7 +36,7 @@ impl Turn<'_> {
     pub(crate) fn all_doubts(&self) -> Vec<Doubt> {
         let mut doubts = self.state.doubts.clone();
         doubts.extend(self.open_doubts(&BTreeSet::new()));
-        doubts
+        newest_doubts(doubts)
     }
 
     // RUN-12.14
@@ -46,7 +47,7 @@ impl Turn<'_> {
         }
         let mut doubts = self.state.doubts.clone();
         doubts.extend(self.unit(unit).child_doubts.iter().cloned());
-        doubts
+        newest_doubts(doubts)
     }
 
     // RUN-12.14

@@ -63,8 +63,9 @@ impl Turn<'_> {
             ..ReplanTriggered::default()
         }));
         let document = self.store(revised.plan.document.as_encoded().clone());
-        self.emit_revision("fallback", &revised, document, &BTreeSet::new());
-        self.revised = Some(revised.plan);
+        if self.emit_revision("fallback", &revised, document, &BTreeSet::new()) {
+            self.revised = Some(revised.plan);
+        }
         true
     }
 

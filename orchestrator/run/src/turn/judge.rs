@@ -4,6 +4,7 @@ use super::Turn;
 use super::sessions::has_patch;
 use super::time::attempt_ms;
 use crate::ids::RunId;
+use crate::journal::sizes::newest_doubts;
 use crate::journal::{
     ChildRunEnded, Doubt, Event, Failure, OutcomeClass, StepRetrying, ToolCalled, ToolOutput, UnitRef, Usage,
 };
@@ -105,6 +106,27 @@ impl Turn<'_> {
     }
 
     fn live_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
+        let misjudges = planted::is_on(Bug::RunFencedCounts) || planted::is_on(Bug::RunLateCounts);
+        match self.held.is_some() && !misjudges {
+            true => self
+                .known_attempt(execution_id)
+                .or_else(|| self.look_attempt(execution_id)),
+            false => self
+                .found_attempt(execution_id)
+                .or_else(|| self.look_attempt(execution_id)),
+        }
+    }
+
+    /// The same without a look at every unit.
+    fn known_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
+        let unit = self.held_attempt(execution_id)?;
+        let live = self.step_state(unit.step).unit(unit)?.live.as_ref()?;
+        let is_live = self.attempt_name(live.unit, live.attempt).execution_id() == execution_id;
+        let unit = self.unit_ref(unit.step, unit.index);
+        is_live.then(|| (unit, live.clone()))
+    }
+
+    fn found_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
         for step in 0..self.n_steps() {
             for (index, unit) in self.step_state(step).all_units() {
                 if let Some(live) = &unit.live {
@@ -124,6 +146,10 @@ impl Turn<'_> {
                 }
             }
         }
+        None
+    }
+
+    fn look_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
         let looks = self
             .state
             .artifacts
@@ -255,7 +281,7 @@ impl Turn<'_> {
             error: error.clone(),
             usage: self.settled_by_child(unit, used),
             tells_doubts: doubts.is_some(),
-            doubts: doubts.unwrap_or_default(),
+            doubts: newest_doubts(doubts.unwrap_or_default()),
         }));
         self.warn_of_budget();
         match error {

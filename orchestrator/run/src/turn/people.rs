@@ -210,7 +210,10 @@ impl Turn<'_> {
         if let (Some(revised), Some(document)) = (revised, document) {
             self.revise(revised, document);
         }
-        self.act_on(&request, &answer);
+        // RUN-9.13
+        if !self.state.stage().is_end() {
+            self.act_on(&request, &answer);
+        }
         Ok(())
     }
 

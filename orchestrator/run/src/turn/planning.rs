@@ -210,7 +210,7 @@ impl Turn<'_> {
         let doubts = self.open_doubts(&BTreeSet::new());
         let replaced = planning.previous.last().filter(|_| planning.replans > 0);
         let failed = replaced.map(|previous| previous.failed.iter().map(|step| step.key.clone()).collect());
-        self.emit(Event::PlanCreated(PlanCreated {
+        let fits = self.emit_plan(PlanCreated {
             number: self.state.revision_number + 1,
             digest: Bytes::copy_from_slice(&plan.digest),
             cause: String::from("planner"),
@@ -225,8 +225,8 @@ impl Turn<'_> {
             disabled: self.state.disabled_actions.clone(),
             results,
             doubts,
-        }));
-        self.revised = Some(Arc::new(plan));
+        });
+        self.revised = fits.then(|| Arc::new(plan));
     }
 
     // RUN-11.7

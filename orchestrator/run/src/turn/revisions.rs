@@ -1,7 +1,9 @@
 //! Another plan in the place of the one that a person was asked about.
 
 use super::{Turn, refused, refused_because};
+use crate::bounds::PROFILES_BYTES_MAX;
 use crate::input::{Answer, Refused, RefusedReason};
+use crate::journal::sizes::{is_too_large, profiles_bytes, too_large};
 use crate::journal::{Decision, Event, InputRequest, PlanCreated, Stored};
 use crate::outcome::cut;
 use crate::plan::{self, Plan};
@@ -46,6 +48,14 @@ impl Turn<'_> {
             refused_because(RefusedReason::AnswerInvalid, format!("document: {message}"))
         })?;
         profiles.sort_by(|one, other| one.action.cmp(&other.action));
+        // RUN-9.6
+        let n_bytes = profiles_bytes(&profiles);
+        if n_bytes > PROFILES_BYTES_MAX {
+            let message = format!(
+                "document: the profiles of its actions have {n_bytes} bytes, more than {PROFILES_BYTES_MAX}"
+            );
+            return Err(refused_because(RefusedReason::AnswerInvalid, message));
+        }
         // RUN-12.5
         let broken = plan::constraints::violations(&plan, &self.state.spec.constraints, &profiles);
         if let Some(first) = broken.first() {
@@ -64,23 +74,24 @@ impl Turn<'_> {
     // RUN-6.10
     /// Makes the revision that was approved: every step begins anew.
     pub(super) fn revise(&mut self, revised: &Revised, document: Stored) {
-        self.emit_revision("edit", revised, document, &BTreeSet::new());
+        // `approve_edited` looks at what became of it.
+        let _fits = self.emit_revision("edit", revised, document, &BTreeSet::new());
     }
 
     // RUN-12.6
     /// Writes down the revision that takes the place of the one at hand, with what it may take of it: everything that completed,
-    /// but for the steps that it keeps as a whole.
+    /// but for the steps that it keeps as a whole. False if it is too large to be one: then the run has ended.
     pub(super) fn emit_revision(
         &mut self,
         cause: &str,
         revised: &Revised,
         document: Stored,
         kept: &BTreeSet<u32>,
-    ) {
+    ) -> bool {
         let (results, doubts) = (self.results_to_carry(kept), self.open_doubts(kept));
         let failed_steps = failed_keys(self.plan, self.state);
         let parent = self.parent_digest();
-        self.emit(Event::PlanCreated(PlanCreated {
+        self.emit_plan(PlanCreated {
             number: self.state.revision_number + 1,
             digest: Bytes::copy_from_slice(&revised.plan.digest),
             cause: String::from(cause),
@@ -93,7 +104,19 @@ impl Turn<'_> {
             results,
             doubts,
             ..PlanCreated::default()
-        }));
+        })
+    }
+
+    // RUN-9.6, RUN-9.13
+    /// Writes a revision down, or ends the run if its entry would be too large. False in that case.
+    pub(super) fn emit_plan(&mut self, created: PlanCreated) -> bool {
+        let created = Event::PlanCreated(created);
+        let fits = !is_too_large(&created);
+        match fits {
+            true => self.emit(created),
+            false => self.fail(too_large("the entry of its next plan would have more than 2 MiB")),
+        }
+        fits
     }
 
     // RUN-6.5, RUN-6.10

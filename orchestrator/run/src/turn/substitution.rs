@@ -41,9 +41,10 @@ impl Turn<'_> {
         }));
         let document = self.store(revised.plan.document.as_encoded().clone());
         let steps = kept.iter().map(|(step, _)| *step).collect();
-        self.emit_revision("substitution", &revised, document, &steps);
-        kept.into_iter().for_each(|(_, event)| self.keep(event));
-        self.revised = Some(revised.plan);
+        if self.emit_revision("substitution", &revised, document, &steps) {
+            kept.into_iter().for_each(|(_, event)| self.keep(event));
+            self.revised = Some(revised.plan);
+        }
         true
     }
 

@@ -30,6 +30,7 @@ impl Turn<'_> {
                 "the run is pausing or paused already",
             ));
         }
+        self.may_intervene()?;
         let reason = cut(&reason, MESSAGE_CHARS_MAX);
         self.emit(Event::PauseRequested(Reason { reason }));
         Ok(())
@@ -66,6 +67,7 @@ impl Turn<'_> {
             RewindScope::Dependents => [first].into(),
         };
         let set = stale(self.plan, &self.state.steps, &changed, Some(first as usize));
+        self.may_intervene()?;
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: "rewind".to_string(),
@@ -76,6 +78,17 @@ impl Turn<'_> {
         }));
         self.reset(set);
         Ok(())
+    }
+
+    // RUN-8.10
+    fn may_intervene(&self) -> Result<(), Refused> {
+        if self.state.n_interventions < INTERVENTIONS_MAX {
+            return Ok(());
+        }
+        Err(refused_because(
+            RefusedReason::RunTooLarge,
+            format!("the run was paused and set back {INTERVENTIONS_MAX} times; fork it to go on"),
+        ))
     }
 
     // RUN-8.4, RUN-8.5
@@ -137,6 +150,7 @@ impl Turn<'_> {
         };
         let changed = (0..self.n_steps()).filter(|step| !kept.contains(step)).collect();
         let set = stale(self.plan, &self.state.steps, &changed, None);
+        self.may_intervene()?;
         self.may_repeat(&set, allow)?;
         self.emit(Event::RunRolledBack(RunRolledBack {
             mode: mode.to_string(),
@@ -226,6 +240,13 @@ impl Turn<'_> {
             .last()
             .map_or(0, |checkpoint| checkpoint.number)
             + 1;
+        // RUN-8.10
+        if number > CHECKPOINTS_MAX {
+            return Err(refused_because(
+                RefusedReason::RunTooLarge,
+                format!("the run has {CHECKPOINTS_MAX} checkpoints; fork it to make more"),
+            ));
+        }
         let data = self.store(data.as_encoded().clone());
         self.emit(Event::CheckpointCreated(CheckpointCreated { number, data }));
         Ok(())
@@ -310,6 +331,10 @@ pub(crate) fn would_repeat(steps: &str) -> Refused {
     )
 }
 
+/// Checkpoints of a run, ever.
+const CHECKPOINTS_MAX: u32 = 1_000;
+/// Pauses, rewinds and rollbacks of a run, ever.
+const INTERVENTIONS_MAX: u32 = 10_000;
 /// Bytes of a checkpoint's data.
 const CHECKPOINT_BYTES_MAX: usize = 512_000;
 /// Ends of the process in a row without progress that pause a run.

@@ -29,6 +29,7 @@ mod revisions;
 mod safety;
 mod schemas;
 mod sessions;
+mod sizes;
 mod steps;
 mod subjects;
 mod substitutions;

@@ -150,6 +150,7 @@ impl World {
         }
         assert_eq!(self.run.due_at().is_none(), state.stage().is_end(), "RUN-2.5");
         assert_eq!(self.folded(), *state, "RUN-9.2");
+        assert_eq!(self.run.size(), state.size(), "RUN-9.13");
         crate::explained::check(&self.run);
     }
 

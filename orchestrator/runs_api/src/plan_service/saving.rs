@@ -260,6 +260,9 @@ fn write(
         expected: before.map_or(ExpectedVersion::New, |before| ExpectedVersion::Is(before.version)),
         change: DefinitionChange::Put(put),
     })?;
+    if let DefinitionOutcome::TooLarge(bound) = outcome {
+        return Ok(Err(CallError::TooLarge(bound.to_string()).into()));
+    }
     let DefinitionOutcome::Done { .. } = outcome else {
         // Nothing else is done to the store in this turn; another user's plan may have the id that a request leads to.
         return Ok(Err(CallError::RequestIdReused.into()));

@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::ids::{client_request, new_run_id, spelled_digest};
+use super::preview_of_none::preview_of_none;
 use crate::caller::{Caller, Made, check_run, scope};
 use crate::errors::Rejection;
 use crate::expressions;
@@ -9,6 +10,7 @@ use crate::fields::Fields;
 use crate::header::Header;
 use crate::resolution::{Defaults, plan_of_goal, spec_of};
 use crate::saved::{self, profiles};
+use crate::sizes;
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
 use escapement_model::spelling::Speller;
@@ -195,7 +197,7 @@ impl Runs {
         let made = self.made_by(&request, caller).await?;
         let resolved = match self.resolve(&request, &made).await? {
             Ok(resolved) => resolved,
-            Err(violations) => return Ok(invalid(&violations)),
+            Err(violations) => return Ok(preview_of_none(&violations)),
         };
         let Resolved {
             spec, plan, profiles, ..
@@ -314,6 +316,7 @@ impl Runs {
             },
         }
         fields.conclude()?;
+        sizes::require_spec(request, &spec)?;
         let plan = match plan.expect("without a plan a field is wrong") {
             Ok(plan) => plan,
             Err(violations) => return Ok(Err(violations)),
@@ -325,6 +328,7 @@ impl Runs {
         }
         let own_actions = spec.actions().map(str::to_owned).collect();
         let profiles = profiles(&self.runs, &plan, own_actions).await?;
+        sizes::require_profiles_of(request, &profiles)?;
         if let Some(violations) = breaks(&plan, &spec, &profiles) {
             return Ok(Err(violations));
         }
@@ -406,18 +410,6 @@ fn spawned(run: v1::Run) -> v1::CreateRunResponse {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn invalid(violations: &Violations) -> v1::PreviewRunResponse {
-    let violations = violations.iter().map(|violation| v1::PlanViolation {
-        path: violation.path.clone(),
-        code: violation.code.as_str().to_owned(),
-        message: violation.message.clone(),
-    });
-    v1::PreviewRunResponse {
-        violations: violations.collect(),
-        ..v1::PreviewRunResponse::default()
-    }
 }
 
 /// The run without what only a run that is made has.

@@ -10,6 +10,7 @@ use crate::expressions;
 use crate::fields::Fields;
 use crate::header::Header;
 use crate::saved::profiles;
+use crate::sizes;
 use escapement_model::{Opaque, RunId};
 use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::spec::{Spec, namespace_named};
@@ -68,6 +69,7 @@ impl Runs {
                 check_run(spec.author.as_deref(), &plan, &spec)?;
                 let own_actions = spec.actions().map(str::to_owned).collect();
                 let profiles = profiles(&self.runs, &plan, own_actions).await?;
+                sizes::require_profiles("document", &profiles)?;
                 // RUN-12.5
                 let broken = plan::constraints::violations(&plan, &spec.constraints, &profiles);
                 if let Some(violations) = Violations::new(broken) {

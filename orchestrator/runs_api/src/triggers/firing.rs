@@ -3,6 +3,7 @@
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::planted::{self, Bug};
+use escapement_run::bounds::RUN_TOO_LARGE;
 use escapement_run::journal::Responder;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
@@ -298,6 +299,7 @@ fn admitted(
                 Ok(_) | Err(NotCreated::Exists(..)) => Ok((STARTED, String::new(), String::new())),
                 Err(NotCreated::Full) => Err(CallError::Full),
                 Err(NotCreated::Damaged(why)) => failed(DAMAGED.to_owned(), format!("{why}.")),
+                Err(NotCreated::TooLarge(bound)) => failed(RUN_TOO_LARGE.to_owned(), format!("{bound}.")),
                 // Another run of the saved plan lives, which the trigger has not started.
                 Err(NotCreated::AlreadyRunning(_)) if kept.trigger.overlap == "queue" => {
                     Ok((WAITING, String::new(), String::new()))

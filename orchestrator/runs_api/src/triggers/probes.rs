@@ -68,6 +68,7 @@ impl Triggers {
                 Ok(_) | Err(NotCreated::Exists(..)) => {}
                 Err(NotCreated::Full | NotCreated::AlreadyRunning(_)) => return Err(CallError::Full),
                 Err(NotCreated::Damaged(why)) => return Err(CallError::Damaged(why)),
+                Err(NotCreated::TooLarge(bound)) => return Err(CallError::TooLarge(bound.to_string())),
             }
             (kept.n_probes, kept.is_probing) = (look, true);
             keep(host, &definition, &kept, definition.updated_at);

@@ -3,12 +3,12 @@
 use escapement_model::RunId;
 use escapement_model::planted::{self, Bug};
 use escapement_run::Refused;
-use escapement_runs::{NewFork, NewRun};
+use escapement_runs::{NewFork, NewRun, Work};
 use escapement_store::StoreFault;
-use escapement_store::runs::{ClientRequest, RunSummary};
+use escapement_store::runs::{ClientRequest, RunSummary, TooLarge};
 
 use super::RunsHost;
-use crate::writes::Links;
+use crate::writes::{Links, too_large};
 
 /// A run that is to be made.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub enum NotCreated {
     AlreadyRunning(RunId),
     /// What the store has of the run, of its request or of the run that it goes on from is damaged: what is wrong with it.
     Damaged(String),
+    /// Its first entries are larger than an entry may be.
+    TooLarge(TooLarge),
 }
 
 /// A run that is to go on where another one was.
@@ -83,6 +85,7 @@ impl RunsHost {
         let plan = self.contents.plans().share(run.plan);
         let created = self.runs.create(NewRun { plan, ..run }, now, &self.contents);
         let work = created.map_err(|why| not_created(why, run_id))?;
+        self.require_small(&work)?;
         self.push(work, request);
         let queued = self.queue.back_mut().expect("it was pushed just now");
         (queued.coming.plan, queued.coming.links) = (saved_plan, links);
@@ -123,11 +126,22 @@ impl RunsHost {
             escapement_runs::NotForked::NotLive => NotForked::NotThere,
             escapement_runs::NotForked::Refused(refused) => NotForked::Refused(refused),
         })?;
+        self.require_small(&work).map_err(NotForked::NotCreated)?;
         self.push(work, request);
         let coming = &mut self.queue.back_mut().expect("it was pushed just now").coming;
         (coming.plan, coming.links.goal, coming.links.trigger) = (plan, origin.goal, origin.trigger);
         self.admit(now);
         Ok(run_id)
+    }
+
+    // RUN-9.6
+    /// Forgets a run that was made just now if the store could not hold it.
+    fn require_small(&mut self, work: &Work) -> Result<(), NotCreated> {
+        let Some(bound) = too_large(work) else {
+            return Ok(());
+        };
+        self.runs.set_aside(work.run_id);
+        Err(NotCreated::TooLarge(bound))
     }
 
     /// Refuses a run that was made before.

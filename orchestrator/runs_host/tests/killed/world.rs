@@ -88,7 +88,12 @@ impl World {
         loop {
             match self.host.create(self.wanted.create(), self.now) {
                 Ok(run_id) | Err(NotCreated::Exists(run_id, _)) => assert_eq!(run_id, id(1)),
-                Err(why @ (NotCreated::Full | NotCreated::AlreadyRunning(_) | NotCreated::Damaged(_))) => {
+                Err(
+                    why @ (NotCreated::Full
+                    | NotCreated::AlreadyRunning(_)
+                    | NotCreated::Damaged(_)
+                    | NotCreated::TooLarge(_)),
+                ) => {
                     panic!("{why:?}")
                 }
             }
@@ -194,7 +199,10 @@ impl World {
                 {
                     Ok(_) | Err(NotCreated::Exists(..)) => {}
                     Err(
-                        why @ (NotCreated::Full | NotCreated::AlreadyRunning(_) | NotCreated::Damaged(_)),
+                        why @ (NotCreated::Full
+                        | NotCreated::AlreadyRunning(_)
+                        | NotCreated::Damaged(_)
+                        | NotCreated::TooLarge(_)),
                     ) => panic!("{why:?}"),
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use escapement_model::RunId;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     BatchOutcome, DefinitionKind, DefinitionWrite, RunBatch, RunConflict, RunStore, RunWrite,
@@ -60,7 +61,9 @@ impl<S: RunStore> RunsLoop<S> {
 
     /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged and those that
     /// build on them. Their parents are told. New runs are whole, and are written with the definitions if they can be.
+    /// The store holds no run nor definition that is too large: it is left out, and the others go on.
     fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
+        let batch = &without_large_definitions(batch);
         let (mut new, mut old) = (RunBatch::new(), RunBatch::new());
         for write in batch.writes() {
             let is_new = write.created.is_some();
@@ -129,14 +132,10 @@ impl<S: RunStore> RunsLoop<S> {
             let began = Instant::now();
             match self.store.commit(batch) {
                 Ok(BatchOutcome::Refused { run_id, conflict }) => {
-                    let is_lost = matches!(conflict, RunConflict::ContentMissing { .. });
-                    assert!(
-                        is_lost || after_damage,
-                        "host and store agree on what was written: {conflict:?}"
-                    );
-                    return Ok(Committed::Damaged(format!(
-                        "the write of run {run_id} builds on what the store has lost: {conflict:?}"
-                    )));
+                    return Ok(Committed::Damaged(why_refused(run_id, &conflict, after_damage)));
+                }
+                Ok(BatchOutcome::DefinitionTooLarge { bound, .. }) => {
+                    return Ok(Committed::Damaged(format!("a definition is too large: {bound}")));
                 }
                 Ok(BatchOutcome::Done) => {
                     self.tally.tell(Happened::Committed(began.elapsed()));
@@ -238,4 +237,37 @@ impl<S: RunStore> RunsLoop<S> {
             self.follows.runs_ended(n_ended as u64);
         }
     }
+}
+
+/// Why the write of a run alone cannot be. `after_damage`: a run on which it may build was set aside.
+fn why_refused(run_id: RunId, conflict: &RunConflict, after_damage: bool) -> String {
+    match conflict {
+        RunConflict::ContentMissing { .. } => {
+            format!("the write of run {run_id} builds on what the store has lost: {conflict:?}")
+        }
+        // RUN-9.13
+        RunConflict::TooLarge(bound) => format!("the write of run {run_id} is too large: {bound}"),
+        conflict => {
+            assert!(
+                after_damage,
+                "host and store agree on what was written: {conflict:?}"
+            );
+            format!("the write of run {run_id} builds on a run that does not go on: {conflict:?}")
+        }
+    }
+}
+
+/// The same batch without the definitions that no store holds.
+fn without_large_definitions(batch: &RunBatch) -> RunBatch {
+    let mut held = RunBatch::new();
+    for write in batch.writes() {
+        held.add(write.clone());
+    }
+    for write in batch.definitions() {
+        match write.check_bounds() {
+            Ok(()) => held.define(write.clone()),
+            Err(bound) => warn!(kind = ?write.kind, %bound, "definition is too large and is not written"),
+        }
+    }
+    held
 }

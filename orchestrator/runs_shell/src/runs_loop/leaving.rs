@@ -266,6 +266,11 @@ impl<S: RunStore> RunsLoop<S> {
                         let why = format!("the child run is damaged: {why}");
                         self.child_ended(child.parent, child.run_id, ChildEnd::unreadable(why));
                     }
+                    // RUN-9.13
+                    Err(NotCreated::TooLarge(bound)) => {
+                        let why = format!("RUN_TOO_LARGE: {bound}");
+                        self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
+                    }
                     Err(NotCreated::Exists(..)) => {
                         if let Some(end) = self.ended_before(child.run_id) {
                             self.child_ended(child.parent, child.run_id, end);

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use crate::world::{World, call, create, document, id, list, new_run, step};
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Namespace, Opaque};
+use escapement_run::spec::Notices;
 use escapement_run::{Input, RefusedReason, ShownState};
-use escapement_runs_host::event;
+use escapement_runs::stream_of_user;
+use escapement_runs_host::{Links, event};
 use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing, Returned};
 use escapement_store::MemoryFault;
-use escapement_store::runs::DefinitionKind;
+use escapement_store::runs::{DefinitionKind, RunReader};
 
 fn two_steps() -> Opaque {
     document(list([
@@ -322,6 +324,71 @@ async fn no_firing_says_that_a_damaged_run_has_started() {
     };
     assert_eq!(read(DefinitionKind::Firing, "firing").await.unwrap(), None);
     assert!(read(DefinitionKind::Goal, "goal").await.unwrap().is_some());
+}
+
+// RUN-9.13
+#[tokio::test]
+async fn a_run_whose_write_is_too_large_is_set_aside_and_the_others_go_on() {
+    let mut world = World::new();
+    // One batch: a run with a name that no store holds, and another one.
+    let changed = world.handle.change(0, |host, now| {
+        let links = Links {
+            goal: Some("g".repeat(2_000)),
+            ..Links::default()
+        };
+        host.create_linked(create(id(1), &two_steps()), links, now)
+            .unwrap();
+        host.create(create(id(2), &two_steps()), now).unwrap();
+        Ok(())
+    });
+    assert_eq!(
+        changed.await,
+        Err(CallError::Store),
+        "it is not known what went through"
+    );
+    assert!(!world.handle.is_live(id(1)));
+    for _ in 0..2 {
+        world.settle_next().await;
+    }
+    world.ended(id(2), ShownState::Completed).await;
+}
+
+// RUN-9.6
+#[tokio::test]
+async fn a_run_whose_first_entry_is_too_large_is_refused_and_leaves_nothing() {
+    let mut world = World::new();
+    let mut large = create(id(1), &two_steps());
+    large.run.spec.policy.approvers = vec!["\u{10348}".repeat(255); 2_100];
+    let refused = world.handle.create(large).await;
+    assert!(matches!(refused, Err(CallError::TooLarge(_))), "{refused:?}");
+    world.handle.create(create(id(1), &two_steps())).await.unwrap();
+    for _ in 0..2 {
+        world.settle_next().await;
+    }
+    world.ended(id(1), ShownState::Completed).await;
+}
+
+// RUN-14.8
+#[tokio::test]
+async fn a_user_with_the_longest_name_is_told_of_runs_in_any_namespace() {
+    let mut world = World::new();
+    let mut named = create(id(1), &two_steps());
+    named.run.spec.user_id = "\u{10348}".repeat(255);
+    named.run.spec.namespace = "n".repeat(63);
+    named.run.spec.set_notices(Notices::All);
+    let (namespace, user_id) = (
+        Namespace::parse(&"n".repeat(63)).unwrap(),
+        named.run.spec.user_id.clone(),
+    );
+    world.handle.create(named).await.unwrap();
+    for _ in 0..2 {
+        world.settle_next().await;
+    }
+    world.ended(id(1), ShownState::Completed).await;
+    let stream = stream_of_user(&namespace, &user_id);
+    let read = move |reader: &dyn RunReader| reader.notices(&stream, 0, 100);
+    let told = world.handle.readers().read(read).await.unwrap();
+    assert!(told.len() > 2, "{told:?}");
 }
 
 // RUN-9.8

@@ -14,6 +14,7 @@ mod removal;
 mod restarts;
 mod revisions;
 mod sample;
+mod sizes;
 
 pub use self::sample::{
     Dice, RANDOM_DEFINITIONS, RANDOM_RUNS, RunSample, random_batch, random_definition, random_revision,
@@ -48,6 +49,14 @@ pub const STORIES: &[(&str, Story)] = &[
     (
         "a wrong sequence refuses the whole batch",
         batches::a_wrong_sequence_refuses_the_whole_batch,
+    ),
+    (
+        "what is too large is refused alone",
+        sizes::what_is_too_large_is_refused_alone,
+    ),
+    (
+        "what is as large as it may be is kept",
+        sizes::what_is_as_large_as_it_may_be_is_kept,
     ),
     ("an ended run never changes", batches::an_ended_run_never_changes),
     ("an id is used once", batches::an_id_is_used_once),
@@ -258,7 +267,9 @@ fn refused(subject: &mut dyn ReopenableRuns, writes: impl IntoIterator<Item = Ru
         .expect("a healthy store commits")
     {
         BatchOutcome::Refused { conflict, .. } => conflict,
-        BatchOutcome::Done => panic!("it was written"),
+        outcome @ (BatchOutcome::Done | BatchOutcome::DefinitionTooLarge { .. }) => {
+            panic!("no run of it is refused: {outcome:?}")
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Contents, and the bounds of what is written. Keeps none.
+//! Contents of what is written. Keeps none.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -45,15 +45,5 @@ impl Content {
     /// The bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
-    }
-}
-
-pub(super) fn assert_bytes<B: AsRef<[u8]>>(what: &str, bytes_max: usize, parts: impl IntoIterator<Item = B>) {
-    for part in parts {
-        let n_bytes = part.as_ref().len();
-        assert!(
-            n_bytes <= bytes_max,
-            "{what} has {n_bytes} bytes, more than {bytes_max}"
-        );
     }
 }

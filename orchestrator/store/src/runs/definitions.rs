@@ -8,7 +8,8 @@
 use bytes::Bytes;
 use escapement_model::Namespace;
 
-use super::content::{Content, assert_bytes};
+use super::bounds::{TooLarge, check_bytes};
+use super::content::Content;
 use super::limits::{CONTENT_BYTES_MAX, DEFINITION_BYTES_MAX, NAME_BYTES_MAX, PAGE_BYTES_MAX};
 
 /// What a definition is.
@@ -190,20 +191,22 @@ pub struct DefinitionPut {
 }
 
 impl DefinitionWrite {
-    /// # Panics
-    /// If a part is larger than [`limits`](super::limits) allow.
-    pub(super) fn assert_bounds(&self) {
-        assert_bytes("a name", NAME_BYTES_MAX, [&self.name]);
+    /// Checks that the store holds it.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if a part is beyond [`limits`](super::limits).
+    pub fn check_bounds(&self) -> Result<(), TooLarge> {
+        check_bytes("a name", NAME_BYTES_MAX, [&self.name])?;
         let DefinitionChange::Put(put) = &self.change else {
-            return;
+            return Ok(());
         };
-        assert_bytes("a name", NAME_BYTES_MAX, put.owner.as_deref());
-        assert_bytes("a definition", DEFINITION_BYTES_MAX, [&put.record]);
-        assert_bytes(
+        check_bytes("a name", NAME_BYTES_MAX, put.owner.as_deref())?;
+        check_bytes("a definition", DEFINITION_BYTES_MAX, [&put.record])?;
+        check_bytes(
             "a content",
             CONTENT_BYTES_MAX,
             put.contents.iter().map(Content::bytes),
-        );
+        )
     }
 }
 
@@ -227,6 +230,8 @@ pub enum DefinitionOutcome {
         /// Its digest.
         digest: [u8; 32],
     },
+    /// Nothing was written: the store does not hold it.
+    TooLarge(TooLarge),
 }
 
 /// Where something lies and whose it is.

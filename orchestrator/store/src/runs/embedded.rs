@@ -157,6 +157,10 @@ impl RunStore for EmbeddedRuns {
             self.database.require_usable()?;
             return Ok(BatchOutcome::Done);
         }
+        if let Some(refused) = batch.too_large() {
+            self.database.require_usable()?;
+            return Ok(refused);
+        }
         self.change(|connection, tally| writer::apply(connection, tally, batch))
     }
 
@@ -197,7 +201,9 @@ impl RunStore for EmbeddedRuns {
     }
 
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
-        write.assert_bounds();
+        if let Err(bound) = write.check_bounds() {
+            return Ok(DefinitionOutcome::TooLarge(bound));
+        }
         self.change(|connection, tally| definitions::apply(connection, tally, write))
     }
 

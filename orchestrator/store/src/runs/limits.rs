@@ -1,9 +1,9 @@
-//! Every bound of a write, in bytes or pieces. A caller that goes beyond one has a defect.
+//! Every bound of a write, in bytes or pieces. What goes beyond one is refused.
 
 /// Bytes of one entry of a journal; what is larger goes into a [`Content`](super::Content).
 pub const ENTRY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of a snapshot.
-pub const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
+pub const SNAPSHOT_BYTES_MAX: usize = 80 << 20;
 /// Bytes of one content.
 pub const CONTENT_BYTES_MAX: usize = 20 << 20;
 /// Bytes of the record of an input request.

@@ -37,7 +37,7 @@ impl MemoryRunsDisk {
 impl RunStore for MemoryRuns {
     /// A batch that is refused is no commit and meets no fault.
     fn commit(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
-        let refused = self.look(|written| written.refusal(batch))?;
+        let refused = self.look(|written| batch.too_large().or_else(|| written.refusal(batch)))?;
         if let Some(refused) = refused {
             return Ok(refused);
         }
@@ -89,7 +89,9 @@ impl RunStore for MemoryRuns {
 
     /// A change that is refused is no commit and meets no fault.
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
-        write.assert_bounds();
+        if let Err(bound) = write.check_bounds() {
+            return Ok(DefinitionOutcome::TooLarge(bound));
+        }
         let refused = self.look(|written| written.definition_refusal(write))?;
         if let Some(refused) = refused {
             return Ok(refused);

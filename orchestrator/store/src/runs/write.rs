@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use escapement_model::{InputRequestId, Namespace, RunId};
 
-use super::content::{Content, assert_bytes};
+use super::bounds::{TooLarge, check_bytes};
+use super::content::Content;
 use super::definitions::{DefinitionWrite, ExpectedVersion};
 use super::limits::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, ENTRY_BYTES_MAX, INPUT_REQUEST_BYTES_MAX, NAME_BYTES_MAX,
@@ -37,12 +38,12 @@ impl RunBatch {
     }
 
     /// Adds what becomes of one run. If the batch has a write of that run already, the two become one.
+    /// A commit refuses what is beyond [`limits`](super::limits).
     ///
     /// # Panics
-    /// If a part is larger than [`limits`](super::limits) allow, a new run has no entry, or a second write of a run
-    /// does not go on behind the first.
+    /// If a new run has no entry, or a second write of a run does not continue the first.
     pub fn add(&mut self, write: RunWrite) {
-        write.assert_bounds();
+        write.assert_made_of_entries();
         match self.places.get(&write.run_id) {
             Some(place) => self.writes[*place].go_on(write),
             None => {
@@ -56,9 +57,8 @@ impl RunBatch {
     /// takes its place.
     ///
     /// # Panics
-    /// If a part is larger than [`limits`](super::limits) allow, or something is expected to be there.
+    /// If something is expected to be there.
     pub fn define(&mut self, write: DefinitionWrite) {
-        write.assert_bounds();
         assert_eq!(
             write.expected,
             ExpectedVersion::Any,
@@ -77,6 +77,23 @@ impl RunBatch {
     /// The writes, one for each run, in the order in which runs were added first.
     pub fn writes(&self) -> &[RunWrite] {
         &self.writes
+    }
+
+    /// The first part that no store holds, if there is one.
+    pub(super) fn too_large(&self) -> Option<BatchOutcome> {
+        let mut writes = self.writes.iter();
+        let of_run = writes.find_map(|write| {
+            let bound = write.check_bounds().err()?;
+            Some(BatchOutcome::Refused {
+                run_id: write.run_id,
+                conflict: RunConflict::TooLarge(bound),
+            })
+        });
+        let of_definition = |(place, write): (usize, &DefinitionWrite)| {
+            let bound = write.check_bounds().err()?;
+            Some(BatchOutcome::DefinitionTooLarge { place, bound })
+        };
+        of_run.or_else(|| self.definitions.iter().enumerate().find_map(of_definition))
     }
 
     /// True if nothing was added, and nothing is written.
@@ -149,49 +166,49 @@ impl RunWrite {
         self.next_seq + self.entries.len() as u64
     }
 
-    fn assert_bounds(&self) {
-        assert!(
-            self.seq_behind() <= ENTRIES_MAX,
-            "a run has at most {ENTRIES_MAX} entries"
-        );
+    /// Checks that the store holds it.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if a part is beyond [`limits`](super::limits).
+    pub fn check_bounds(&self) -> Result<(), TooLarge> {
+        if self.seq_behind() > ENTRIES_MAX {
+            return Err(TooLarge {
+                part: "a journal",
+                size: self.seq_behind(),
+                max: ENTRIES_MAX,
+            });
+        }
+        check_bytes("an entry", ENTRY_BYTES_MAX, &self.entries)?;
+        let snapshot = self.snapshot.iter().map(|snapshot| &snapshot.bytes);
+        check_bytes("a snapshot", SNAPSHOT_BYTES_MAX, snapshot)?;
+        let contents = self.contents.iter().map(Content::bytes);
+        check_bytes("a content", CONTENT_BYTES_MAX, contents)?;
+        let opened = self.opened.iter().map(|opened| &opened.record);
+        check_bytes("an input request", INPUT_REQUEST_BYTES_MAX, opened)?;
+        let closed = self.closed.iter().filter_map(|closed| closed.record.as_ref());
+        check_bytes("an answer", INPUT_REQUEST_BYTES_MAX, closed)?;
+        let notices = self.notices.iter().map(|notice| &notice.record);
+        check_bytes("a notice", NOTICE_BYTES_MAX, notices)?;
+        let streams = self.notices.iter().map(|notice| notice.stream.as_str());
+        let names = self.created.iter().flat_map(NewRun::names);
+        let owners = self.opened.iter().filter_map(|opened| opened.owner.as_deref());
+        let keys = self.requests.iter().map(|request| request.key.as_str());
+        let names = streams.chain(names).chain(owners).chain(keys);
+        check_bytes("a name", NAME_BYTES_MAX, names)
+    }
+
+    /// # Panics
+    /// If a new run has no entry, or a snapshot is of none: a defect of the caller, whatever the sizes.
+    fn assert_made_of_entries(&self) {
         assert!(
             self.created.is_none() || !self.entries.is_empty(),
             "a new run has an entry"
         );
-        assert_bytes("an entry", ENTRY_BYTES_MAX, &self.entries);
-        if let Some(Snapshot { seq, bytes }) = &self.snapshot {
-            assert!(
-                (1..self.seq_behind()).contains(seq),
-                "a snapshot is made of entries"
-            );
-            assert_bytes("a snapshot", SNAPSHOT_BYTES_MAX, [bytes]);
-        }
-        assert_bytes(
-            "a content",
-            CONTENT_BYTES_MAX,
-            self.contents.iter().map(Content::bytes),
+        let seq = self.snapshot.as_ref().map(|snapshot| snapshot.seq);
+        assert!(
+            seq.is_none_or(|seq| (1..self.seq_behind()).contains(&seq)),
+            "a snapshot is made of entries"
         );
-        assert_bytes(
-            "an input request",
-            INPUT_REQUEST_BYTES_MAX,
-            self.opened.iter().map(|opened| &opened.record),
-        );
-        assert_bytes(
-            "an answer",
-            INPUT_REQUEST_BYTES_MAX,
-            self.closed.iter().filter_map(|closed| closed.record.as_ref()),
-        );
-        assert_bytes(
-            "a notice",
-            NOTICE_BYTES_MAX,
-            self.notices.iter().map(|notice| &notice.record),
-        );
-        let streams = self.notices.iter().map(|notice| notice.stream.as_str());
-        assert_bytes("a name", NAME_BYTES_MAX, streams);
-        let names = self.created.iter().flat_map(NewRun::names);
-        let owners = self.opened.iter().filter_map(|opened| opened.owner.as_deref());
-        let keys = self.requests.iter().map(|request| request.key.as_str());
-        assert_bytes("a name", NAME_BYTES_MAX, names.chain(owners).chain(keys));
     }
 
     /// Takes in what becomes of the same run next.
@@ -335,6 +352,13 @@ pub enum BatchOutcome {
         /// Why not.
         conflict: RunConflict,
     },
+    /// Refused as a whole: one of its definitions is larger than the store holds.
+    DefinitionTooLarge {
+        /// Its place among the definitions of the batch.
+        place: usize,
+        /// By how much.
+        bound: TooLarge,
+    },
 }
 
 /// Why a write cannot be.
@@ -376,4 +400,6 @@ pub enum RunConflict {
         /// Its id.
         id: InputRequestId,
     },
+    /// The store does not hold it.
+    TooLarge(TooLarge),
 }

@@ -163,7 +163,7 @@ fn both_stores_say_the_same_of_random_batches() {
             );
             match outcome {
                 BatchOutcome::Done => n_done += 1,
-                BatchOutcome::Refused { .. } => n_refused += 1,
+                BatchOutcome::Refused { .. } | BatchOutcome::DefinitionTooLarge { .. } => n_refused += 1,
             }
             if dice.below(2) == 0 {
                 let write = random_definition(&mut dice);
