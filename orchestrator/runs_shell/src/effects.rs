@@ -164,6 +164,39 @@ where
                 };
                 self.submit_or_wait(run_id, attempt, is_nested);
             }
+            outgoing @ (Outgoing::Catalogue { .. } | Outgoing::Actions { .. }) => self.learn(outgoing),
+            Outgoing::Evaluate {
+                run_id,
+                evaluation,
+                expression,
+                bindings,
+                held,
+            } => {
+                self.under_way.spawn_blocking(move || {
+                    let result = escapement_expressions::evaluate(&expression, &bindings);
+                    drop((bindings, held));
+                    runs.returned(Returned::Input(run_id, Input::Evaluated { evaluation, result }));
+                });
+            }
+            Outgoing::FindPlan { wanted, child } => {
+                self.under_way.spawn(async move {
+                    let plan = plan_of(&runs, &wanted, child.parent).await;
+                    runs.returned(Returned::Plan(child, plan));
+                });
+            }
+            Outgoing::Later(returned) => {
+                self.under_way.spawn(async move {
+                    sleep(CHILD_PAUSE).await;
+                    runs.returned(returned);
+                });
+            }
+        }
+    }
+
+    /// Learns of actions for a run.
+    fn learn(&mut self, outgoing: Outgoing) {
+        let runs = self.runs.clone();
+        match outgoing {
             Outgoing::Catalogue {
                 run_id,
                 origin,
@@ -193,31 +226,7 @@ where
                     runs.returned(Returned::Input(run_id, input));
                 });
             }
-            Outgoing::Evaluate {
-                run_id,
-                evaluation,
-                expression,
-                bindings,
-                held,
-            } => {
-                self.under_way.spawn_blocking(move || {
-                    let result = escapement_expressions::evaluate(&expression, &bindings);
-                    drop((bindings, held));
-                    runs.returned(Returned::Input(run_id, Input::Evaluated { evaluation, result }));
-                });
-            }
-            Outgoing::FindPlan { wanted, child } => {
-                self.under_way.spawn(async move {
-                    let plan = plan_of(&runs, &wanted, child.parent).await;
-                    runs.returned(Returned::Plan(child, plan));
-                });
-            }
-            Outgoing::Later(returned) => {
-                self.under_way.spawn(async move {
-                    sleep(CHILD_PAUSE).await;
-                    runs.returned(returned);
-                });
-            }
+            outgoing => unreachable!("{outgoing:?} is not about actions"),
         }
     }
 

@@ -15,12 +15,11 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 use tonic::Status;
 use tonic_types::StatusExt;
-use tracing::warn;
 
 use super::Triggers;
 use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
 use super::record::{Kept, KeptFiring, firing_of, kept, put, trigger, words};
-use super::turns::{asks, lives, request_of_firing};
+use super::turns::{lives, overlapped, request_of_firing};
 use crate::errors::Rejection;
 use crate::run_service::Started;
 
@@ -214,18 +213,8 @@ pub(super) fn fire(
             let n_waiting = if found.has_waited { 0 } else { kept.waiting.len() };
             let admission = admit(overlap_of(&kept.trigger), !kept.runs.is_empty(), n_waiting);
             let (status, reason, mut message) = admitted(host, &mut kept, admission, made, now)?;
-            if let Some(asking) = kept.runs.iter().find(|run_id| asks(host, run_id))
-                && reason == OVERLAP
-            {
-                message = format!("The run {asking} of it has not ended: it waits for people.");
-                if let Cause::Due(due_at) = found.cause {
-                    warn!(
-                        trigger_id,
-                        run_id = asking,
-                        due_at,
-                        "schedule does not fire: its run waits for people"
-                    );
-                }
+            if reason == OVERLAP {
+                message = overlapped(host, trigger_id, &kept, found).unwrap_or(message);
             }
             if status == STARTED {
                 let run_id = key.run_id().to_string();

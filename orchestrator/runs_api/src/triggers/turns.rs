@@ -11,6 +11,7 @@ use escapement_store::runs::{ClientRequest, Definition, DefinitionKind};
 use escapement_triggers::{Cause, Due, FiringKey, Missed, due};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
+use tracing::warn;
 
 use super::firing::{Found, Made, SKIPPED, WAITING, fire, keep, known, of_store};
 use super::reading::{catch_up_of, schedule_of};
@@ -228,8 +229,29 @@ pub(super) fn lives(host: &RunsHost, run_id: &str) -> bool {
 }
 
 /// True if the run waits for an answer of a person.
-pub(super) fn asks(host: &mut RunsHost, run_id: &str) -> bool {
+fn asks(host: &mut RunsHost, run_id: &str) -> bool {
     let run_id = run_id.parse::<RunId>();
     let run = run_id.ok().and_then(|run_id| host.run(run_id));
     run.is_some_and(|(run, _)| run.shown() == ShownState::Waiting)
+}
+
+/// Says that a run of the trigger waits for people, if one does. Without an answer a schedule stops, which the log says, too.
+pub(super) fn overlapped(
+    host: &mut RunsHost,
+    trigger_id: &str,
+    kept: &Kept,
+    found: &Found,
+) -> Option<String> {
+    let asking = kept.runs.iter().find(|run_id| asks(host, run_id))?;
+    if let Cause::Due(due_at) = found.cause {
+        warn!(
+            trigger_id,
+            run_id = asking,
+            due_at,
+            "schedule does not fire: its run waits for people"
+        );
+    }
+    Some(format!(
+        "The run {asking} of it has not ended: it waits for people."
+    ))
 }

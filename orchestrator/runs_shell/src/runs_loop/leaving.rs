@@ -69,6 +69,37 @@ impl<S: RunStore> RunsLoop<S> {
                     plans,
                 });
             }
+            Effect::Catalogue { .. } | Effect::Actions { .. } | Effect::Evaluate { .. } => {
+                self.question(run_id, effect);
+            }
+            Effect::StartChild {
+                run_id: child,
+                plan_id,
+                revision_digest,
+                input,
+                budget,
+                doubts,
+            } => {
+                let wanted = WantedPlan::of(&run.state().spec, plan_id, revision_digest);
+                let child = Child {
+                    parent: run_id,
+                    run_id: child,
+                    input,
+                    budget,
+                    doubts,
+                };
+                self.start_child(child, wanted);
+            }
+            Effect::CancelChild { run_id } => self.cancel_child(run_id),
+        }
+    }
+
+    /// Lets a question of a run leave.
+    fn question(&mut self, run_id: RunId, effect: Effect) {
+        let Some((run, _)) = self.host.run(run_id) else {
+            return;
+        };
+        match effect {
             Effect::Catalogue {
                 generation,
                 allowed,
@@ -102,25 +133,9 @@ impl<S: RunStore> RunsLoop<S> {
                 evaluation,
                 expression,
             }),
-            Effect::StartChild {
-                run_id: child,
-                plan_id,
-                revision_digest,
-                input,
-                budget,
-                doubts,
-            } => {
-                let wanted = WantedPlan::of(&run.state().spec, plan_id, revision_digest);
-                let child = Child {
-                    parent: run_id,
-                    run_id: child,
-                    input,
-                    budget,
-                    doubts,
-                };
-                self.start_child(child, wanted);
+            Effect::Submit { .. } | Effect::StartChild { .. } | Effect::CancelChild { .. } => {
+                unreachable!("it is no question")
             }
-            Effect::CancelChild { run_id } => self.cancel_child(run_id),
         }
     }
 
@@ -206,14 +221,16 @@ impl<S: RunStore> RunsLoop<S> {
         })
     }
 
+    fn take_input(&mut self, run_id: RunId, input: Input) {
+        if let Input::Settled { execution_id, .. } = &input {
+            self.behind.settles(*execution_id);
+        }
+        self.input(run_id, input);
+    }
+
     pub(super) fn take_returned(&mut self, returned: Returned) {
         match returned {
-            Returned::Input(run_id, input) => {
-                if let Input::Settled { execution_id, .. } = &input {
-                    self.behind.settles(*execution_id);
-                }
-                self.input(run_id, input);
-            }
+            Returned::Input(run_id, input) => self.take_input(run_id, input),
             Returned::UnderWay(execution_id) => self.behind.is_under_way(execution_id),
             Returned::Plan(child, Err(why)) => {
                 self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));

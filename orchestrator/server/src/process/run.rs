@@ -30,7 +30,7 @@ use escapement_otlp::Export;
 use escapement_process::telemetry::InitError;
 use escapement_process::{files, service};
 use escapement_runs_api::webhooks;
-use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::{CaughtUp, RunsHandle};
 use escapement_sinks::{CannotStart, Deliveries, Sinks};
 use escapement_store::{Embedded, Reader, Store};
 use escapement_traces::{Flush, SERVICE_NAME, Traces};
@@ -81,9 +81,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
     let scrub = start_scrub(config, &store, runs_store.as_ref(), metrics.clone())?;
-    let caught_up = runs::caught_up(config);
-    let (newest_ms, mark) = (store.newest_ms(), deliveries.mark());
-    let maintenance = Maintenance::new(config.removal(), clock, newest_ms, mark).once(caught_up.clone());
+    let (maintenance, caught_up) = maintenance(config, clock, store.newest_ms(), &deliveries);
     let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
     let (traces, flush) = security::start_traces(config)?.unzip();
     let counted = (metrics.clone(), traces.clone());
@@ -128,6 +126,18 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     drop((scrub, operators));
     join_all(runs, engine_thread, loader, writer, flush);
     ended
+}
+
+/// The removal of what is not kept, and the mark by which it waits for runs.
+fn maintenance(
+    config: &Config,
+    clock: Clock,
+    newest_ms: Option<i64>,
+    deliveries: &Deliveries,
+) -> (Maintenance, CaughtUp) {
+    let caught_up = runs::caught_up(config);
+    let maintenance = Maintenance::new(config.removal(), clock, newest_ms, deliveries.mark());
+    (maintenance.once(caught_up.clone()), caught_up)
 }
 
 /// What records the acts of operators, by the thread that writes the store.
