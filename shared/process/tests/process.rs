@@ -3,18 +3,14 @@
 
 use escapement_process::stop_signal;
 use escapement_process::telemetry::{Format, InitError, init};
-use std::process::Command;
+use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
 
 #[tokio::test]
 async fn the_first_signal_that_asks_for_the_end_resolves_the_future_even_before_its_first_poll() {
-    for signal in ["-TERM", "-INT", "-HUP"] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let stopped = stop_signal();
-        let killed = Command::new("kill")
-            .args([signal, &std::process::id().to_string()])
-            .status()
-            .unwrap();
-        assert!(killed.success());
+        kill_process(getpid(), signal).unwrap();
         tokio::time::timeout(Duration::from_secs(20), stopped)
             .await
             .unwrap();

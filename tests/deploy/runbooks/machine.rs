@@ -240,7 +240,7 @@ impl Machine {
     fn reload(&self) -> rustix::process::Signal {
         assert_eq!(
             values(&unit("orchestrator"), "ExecReload"),
-            ["/bin/kill -HUP $MAINPID"]
+            [r#"/bin/sh -c "kill -HUP ${MAINPID}""#]
         );
         rustix::process::Signal::HUP
     }

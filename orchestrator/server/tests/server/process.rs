@@ -10,6 +10,7 @@ use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::session_response::Message as Response;
 use escapement_wire::worker::v1::worker_service_client::WorkerServiceClient;
 use prost::Message;
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -92,14 +93,8 @@ impl Orchestrator {
 
     /// Asks it to stop.
     pub(crate) fn signal(&self) {
-        let id = self.child.id().unwrap().to_string();
-        assert!(
-            std::process::Command::new("kill")
-                .args(["-TERM", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        let id = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
     }
 
     /// Waits for its end.
