@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const INSTALL: &str = "`cargo verify` installs it where Go and Python are there";
+const INSTALL: &str = "`cargo verify` installs it";
 
 /// Every proto of ours below a folder, as protoc names them.
 fn protos(folder: &Path) -> Vec<PathBuf> {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-pub(crate) const INSTALL: &str = "`cargo verify` installs it where Go is there";
+pub(crate) const INSTALL: &str = "`cargo verify` installs it";
 
 /// Runs grpcurl with a request on its stdin.
 pub(crate) fn grpcurl(program: &Path, arguments: &[impl AsRef<OsStr>], request: &Value) -> Output {

@@ -4,7 +4,7 @@
 use crate::plans::request;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
-use escapement_tests::{Binaries, checkout, documents, tool};
+use escapement_tests::{Binaries, checkout, documents, tool, tools_path};
 use serde_json::{Deserializer, Value};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -64,13 +64,12 @@ struct Shown {
 impl Reader {
     /// `None` if there is no grpcurl.
     async fn new() -> Option<Self> {
-        let grpcurl = tool("grpcurl", "`cargo verify` installs it where Go is there")?;
+        tool("grpcurl", crate::grpcurl::INSTALL)?;
         let world = World::start().await;
         std::os::unix::fs::symlink(checkout::root().join("tests"), world.directory.join("tests")).unwrap();
         let orchestrator = Binaries::build().unwrap().orchestrator;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let own = [grpcurl, orchestrator].map(|program| program.parent().unwrap().to_owned());
-        let programs = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path))).unwrap();
+        let own = orchestrator.parent().unwrap().to_owned();
+        let programs = std::env::join_paths([own].into_iter().chain(tools_path())).unwrap();
         Some(Self { world, programs })
     }
 

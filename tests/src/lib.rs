@@ -78,7 +78,7 @@ pub use {
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,
     token_issuer::TokenIssuer,
-    tools::{skip, tool},
+    tools::{skip, tool, tools_path},
     waiting::{let_pass, wait_for},
     worker::{Worker, WorkerSettings},
 };

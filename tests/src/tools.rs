@@ -11,18 +11,20 @@ use std::path::{Path, PathBuf};
 /// # Panics
 /// If nothing may be skipped and the program is missing.
 pub fn tool(name: &str, install: &str) -> Option<PathBuf> {
-    let own = crate::checkout::root().join("target/tools");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::var_os(TOOLS)
-        .map(PathBuf::from)
-        .into_iter()
-        .chain([own])
-        .chain(std::env::split_paths(&path));
-    if let Some(found) = find(name, folders) {
+    if let Some(found) = find(name, tools_path()) {
         return Some(found);
     }
     skip(&format!("{name}; {install}"));
     None
+}
+
+/// Returns the folders in which [`tool`] looks, as the PATH of a shell that runs the commands of a page.
+pub fn tools_path() -> Vec<PathBuf> {
+    let own = crate::checkout::root().join("target/tools");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = std::env::var_os(TOOLS).map(PathBuf::from);
+    let folders = named.into_iter().chain([own]);
+    folders.chain(std::env::split_paths(&path)).collect()
 }
 
 /// Notes that the test that runs needs what this machine does not have, and should return.

@@ -5,7 +5,9 @@ use super::page;
 use crate::stage::{LIMIT, get, metrics_address};
 use crate::units::{unit, values};
 use escapement_tests::plans::{RequestWords, plan, request};
-use escapement_tests::{Binaries, ChildProcess, Orchestrator, PrivateDirectory, calls, skip, tool, wait_for};
+use escapement_tests::{
+    Binaries, ChildProcess, Orchestrator, PrivateDirectory, calls, skip, tool, tools_path, wait_for,
+};
 use escapement_wire::v1::{PlanResult, PlanStep, SubmitPlanRequest};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +37,7 @@ impl Machine {
             skip("root, to mount");
             return None;
         }
-        tool("grpcurl", "`cargo verify` installs it where Go is there")?;
+        tool("grpcurl", "`cargo verify` installs it")?;
         let directory = PrivateDirectory::new("runbook").unwrap();
         for folder in ["var/lib/escapement", "etc/escapement", "mnt", "bin", "run"] {
             std::fs::create_dir_all(directory.join(folder)).unwrap();
@@ -262,13 +264,9 @@ impl Machine {
 
     /// Does what the commands say, and answers how that ended.
     pub(super) fn tried(&self, commands: &str) -> Output {
-        let programs = [
-            self.directory.join("bin"),
-            Binaries::build().unwrap().orchestrator.parent().unwrap().into(),
-            tool("grpcurl", "it was there").unwrap().parent().unwrap().into(),
-        ];
-        let path = std::env::var_os("PATH").unwrap();
-        let path = programs.into_iter().chain(std::env::split_paths(&path));
+        let orchestrator = Binaries::build().unwrap().orchestrator;
+        let mut path = vec![self.directory.join("bin"), orchestrator.parent().unwrap().into()];
+        path.extend(tools_path());
         self.command("timeout")
             .args(["--kill-after=1", "60", "bash", "-exc", &self.here(commands)])
             .env("PATH", std::env::join_paths(path).unwrap())

@@ -7,12 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::count::Count;
 use crate::failures::Failures;
+use crate::times::Times;
 
 /// A cargo command with a name.
 pub(crate) struct Check {
     name: &'static str,
     command: &'static str,
+    settings: Vec<String>,
     variables: Vec<(&'static str, OsString)>,
+    /// Number of tests that run at a time.
+    n_threads: usize,
 }
 
 /// How a check ended.
@@ -23,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) count: Count,
     /// What the tests that failed said.
     pub(crate) failures: Failures,
+    /// Times of the suites and their tests.
+    pub(crate) times: Times,
     took: Duration,
 }
 
@@ -32,8 +38,27 @@ impl Check {
         Self {
             name,
             command,
+            settings: Vec::new(),
             variables: Vec::new(),
+            n_threads: 1,
         }
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Sets something of cargo's own configuration.
+    pub(crate) fn setting(mut self, setting: String) -> Self {
+        self.settings.push(setting);
+        self
+    }
+
+    /// Sets how many tests run at a time.
+    pub(crate) fn threads(mut self, n_threads: usize) -> Self {
+        self.n_threads = n_threads;
+        self.variable("RUST_TEST_THREADS", n_threads.to_string())
     }
 
     /// Sets an environment variable of the command.
@@ -47,6 +72,7 @@ impl Check {
         println!("\n==> {}: cargo {}", self.name, self.command);
         let began = Instant::now();
         let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(self.settings.iter().flat_map(|setting| ["--config", setting]))
             .args(self.command.split(' '))
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -54,6 +80,7 @@ impl Check {
             .spawn()?;
         let mut count = Count::default();
         let mut failures = Failures::default();
+        let mut times = Times::default();
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut line = Vec::new();
         // By bytes: a test may print what is no UTF-8.
@@ -61,6 +88,7 @@ impl Check {
             let text = String::from_utf8_lossy(&line);
             print!("{text}");
             failures.read(text.trim_end());
+            times.read(text.trim_end(), Instant::now(), self.n_threads);
             if let Some(counted) = Count::of_line(text.trim_end()) {
                 count.add(&counted);
             }
@@ -71,6 +99,7 @@ impl Check {
             success,
             count,
             failures,
+            times,
             took: began.elapsed(),
         };
         println!("{}", outcome.line(self));

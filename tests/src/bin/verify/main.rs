@@ -6,6 +6,8 @@
 mod check;
 mod count;
 mod failures;
+mod runner;
+mod times;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -13,30 +15,44 @@ use std::process::ExitCode;
 
 use check::Check;
 use count::Count;
+use times::Times;
 
 const USAGE: &str = "\
-usage: cargo verify
+usage: cargo verify [--tools]
 
 Runs every check: format, lints, documentation and all tests, each one even if others failed.
 Installs the tools that the tests need where it may, and names those that are missing.
+Tests find no other programs on their PATH than those that tests/src/bin/verify/tools/programs.rs declares.
+Ends with the seconds of each part and suite, and the twenty slowest tests.
+With --tools it only installs, and names what is missing.
 Exits with 0 if everything holds, 1 if something does not, and 64 if it does not understand its arguments.
 
 Settings of the environment:
   ESCAPEMENT_SKIP_NOTHING   if it is set, a test that is skipped for want of a tool is a failure
   CARGO_TARGET_DIR          where it builds; tools are installed into its folder `tools`
 
-One test target alone: cargo test -p escapement-tests --test TARGET [FILTER]";
+One test target alone: cargo test -p escapement-tests --test TARGET [FILTER]
+The same with the PATH of cargo verify: cargo --config SETTING test …, where `cargo verify --tools` says the SETTING";
 
 fn main() -> ExitCode {
-    if let Some(argument) = std::env::args().nth(1) {
-        if matches!(argument.as_str(), "--help" | "-h") {
+    let mut arguments = std::env::args_os().skip(1);
+    let answer = match arguments.next() {
+        None => verify(),
+        Some(argument) if argument == runner::RUN => {
+            eprintln!("{}", runner::run(arguments));
+            return ExitCode::FAILURE;
+        }
+        Some(argument) if argument == "--tools" => install(),
+        Some(argument) if argument == "--help" || argument == "-h" => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        eprintln!("cargo verify takes no argument, and got `{argument}`\n\n{USAGE}");
-        return ExitCode::from(EXIT_USAGE);
-    }
-    match verify() {
+        Some(argument) => {
+            eprintln!("cargo verify does not know `{}`\n\n{USAGE}", argument.display());
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    match answer {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(fault) => {
@@ -46,42 +62,49 @@ fn main() -> ExitCode {
     }
 }
 
+/// Installs the tools alone. Returns true if none is missing.
+fn install() -> std::io::Result<bool> {
+    let folders = Folders::enter()?;
+    let tools = tools::install(&folders.tools)?;
+    tools.missing.iter().for_each(|line| println!("{line}"));
+    println!("{}", runner::setting(&folders.this, &tools.path));
+    Ok(tools.missing.is_empty())
+}
+
 /// Runs all checks, each one even where others failed. True if everything holds.
 fn verify() -> std::io::Result<bool> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .canonicalize()?;
-    std::env::set_current_dir(&root)?;
-    // This program lies beside those of the workspace, in `<target>/<profile>/`.
-    let programs = folder_above(&std::env::current_exe()?)?;
-    let target = folder_above(&programs)?;
-    let tool_folder = target.join("tools");
-    let skipped_list = target.join("skipped-tests.txt");
+    let folders = Folders::enter()?;
+    let skipped_list = &folders.skipped_list;
     if skipped_list.exists() {
-        std::fs::remove_file(&skipped_list)?;
+        std::fs::remove_file(skipped_list)?;
     }
-    let missing = tools::install(&tool_folder);
+    let tools = tools::install(&folders.tools)?;
+    let runner = runner::setting(&folders.this, &tools.path);
 
-    let mut count = Count::default();
-    let checks = checks(&programs, &tool_folder, &skipped_list);
+    let (mut count, mut times) = (Count::default(), Times::default());
+    let checks = checks(&folders, &runner);
     let (mut summary, mut said) = (Vec::new(), Vec::new());
     for check in &checks {
         let outcome = check.run()?;
         summary.push(outcome.line(check));
         count.add(&outcome.count);
         said.extend_from_slice(outcome.failures.lines());
+        times.add(outcome.times, check.name());
         if !outcome.success && outcome.count.failed == 0 {
             // No test failed, and yet the check did: lints, say, or tests that do not compile.
             count.failed += 1;
         }
     }
-    let skipped = std::fs::read_to_string(&skipped_list).unwrap_or_default();
+    let skipped = std::fs::read_to_string(skipped_list).unwrap_or_default();
     count.move_to_skipped(skipped.lines().count());
     let may_skip = std::env::var_os("ESCAPEMENT_SKIP_NOTHING").is_none();
 
-    println!();
+    println!("\n{times}");
     said.iter().for_each(|line| println!("{line}"));
-    summary.iter().chain(&missing).for_each(|line| println!("{line}"));
+    summary
+        .iter()
+        .chain(&tools.missing)
+        .for_each(|line| println!("{line}"));
     skipped.lines().for_each(|line| println!("{line}"));
     if count.skipped > 0 && !may_skip {
         println!("ESCAPEMENT_SKIP_NOTHING is set, so a skipped test is a failure");
@@ -91,16 +114,17 @@ fn verify() -> std::io::Result<bool> {
 }
 
 /// Every check, in the order in which they run.
-fn checks(programs: &Path, tool_folder: &Path, skipped_list: &Path) -> [Check; 7] {
+fn checks(folders: &Folders, runner: &str) -> [Check; 7] {
     // Most tests wait for processes more than they compute: with three threads, half of two cores is idle.
     let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let n_threads = (2 * n_cores + 1).to_string();
+    let n_threads = 2 * n_cores + 1;
     let tests = |name, command| {
         Check::new(name, command)
-            .variable("RUST_TEST_THREADS", &n_threads)
+            .setting(runner.to_owned())
+            .threads(n_threads)
             // A backtrace through a runtime leads nowhere, and hides what failed.
             .variable("RUST_BACKTRACE", "0")
-            .variable("ESCAPEMENT_BINARIES", programs)
+            .variable("ESCAPEMENT_BINARIES", &folders.programs)
     };
     // `--locked` wherever cargo knows it: a stale Cargo.lock is a failure and not rewritten.
     [
@@ -114,8 +138,8 @@ fn checks(programs: &Path, tool_folder: &Path, skipped_list: &Path) -> [Check; 7
         // With the tests, so that the programs get the same features of their dependencies, and nothing is built twice.
         Check::new("programs", "build --locked --workspace --bins --tests --quiet"),
         tests("tests", "test --locked --workspace --no-fail-fast")
-            .variable("ESCAPEMENT_TOOLS", tool_folder)
-            .variable("ESCAPEMENT_SKIPPED_LIST", skipped_list),
+            .variable("ESCAPEMENT_TOOLS", &folders.tools)
+            .variable("ESCAPEMENT_SKIPPED_LIST", &folders.skipped_list),
         // The suites that attack by bytes, frames and broken connections once more, against an orchestrator that speaks TLS.
         tests("over TLS", OVER_TLS).variable("ESCAPEMENT_OVER_TLS", "1"),
         // The stories of runs once more, with the contract in a process of its own, which they call by gRPC.
@@ -136,6 +160,33 @@ const CONTRACT_APART: &str = "test --locked --workspace --no-fail-fast --test ru
 
 /// The code of `sysexits.h` for a command line that is not understood.
 const EXIT_USAGE: u8 = 64;
+
+/// Folders and files of a run.
+struct Folders {
+    /// This program.
+    this: PathBuf,
+    programs: PathBuf,
+    tools: PathBuf,
+    skipped_list: PathBuf,
+}
+
+impl Folders {
+    /// Finds them, from the folder of the checkout, which is the current one from now on.
+    fn enter() -> std::io::Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        std::env::set_current_dir(&root)?;
+        // This program lies beside those of the workspace, in `<target>/<profile>/`.
+        let this = std::env::current_exe()?;
+        let programs = folder_above(&this)?;
+        let target = folder_above(&programs)?;
+        Ok(Self {
+            this,
+            programs,
+            tools: target.join("tools"),
+            skipped_list: target.join("skipped-tests.txt"),
+        })
+    }
+}
 
 fn folder_above(path: &Path) -> std::io::Result<PathBuf> {
     path.parent()
