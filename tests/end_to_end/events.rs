@@ -2,7 +2,7 @@
 
 use crate::plans::{RequestWords, echo, fail, plan, request};
 use crate::world::{LIMIT, World};
-use escapement_tests::{PrivateDirectory, Receiver, documents, wait_for};
+use escapement_tests::{ClosedPort, PrivateDirectory, Receiver, documents, wait_for};
 use escapement_wire::v1::event_service_client::EventServiceClient;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
@@ -148,12 +148,8 @@ fn assert_written(received: &Value, result: &PlanResult) {
 #[tokio::test]
 async fn a_webhook_that_nobody_answers_changes_nothing() {
     let directory = PrivateDirectory::new("end-to-end").unwrap();
-    // Bound and dropped: nobody listens there.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let url = format!("http://{closed}/events");
+    let closed = ClosedPort::bind().unwrap();
+    let url = format!("http://{}/events", closed.address());
     let mut world = World::start_in(directory, |settings| settings.flag("--event-webhook", url)).await;
     let _worker = world.stock_worker("stock", |settings| settings).await;
     for _ in 0..20 {

@@ -6,7 +6,7 @@ use crate::recording_worker::RecordingWorker;
 use crate::runs::{creation, ended};
 use crate::world::{LIMIT, World};
 use escapement_tests::{
-    OrchestratorSettings, PrivateDirectory, Receiver, ScriptedWorker, fresh_id, wait_for,
+    ClosedPort, OrchestratorSettings, PrivateDirectory, Receiver, ScriptedWorker, fresh_id, wait_for,
 };
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
@@ -383,10 +383,8 @@ async fn a_collector_that_refuses_delays_nobody() {
 
 #[tokio::test]
 async fn a_collector_that_is_absent_delays_nobody() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    nobody_waits(&endpoint, true).await;
+    let closed = ClosedPort::bind().unwrap();
+    nobody_waits(&format!("http://{}", closed.address()), true).await;
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ pub mod chain;
 pub mod checkout;
 mod child;
 pub mod clock_layer;
+mod closed_port;
 mod dice;
 mod directory;
 pub mod documents;
@@ -64,6 +65,7 @@ mod worker;
 pub use {
     binaries::Binaries,
     child::ChildProcess,
+    closed_port::ClosedPort,
     dice::Dice,
     directory::PrivateDirectory,
     interrupted::interrupted,

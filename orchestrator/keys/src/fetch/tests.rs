@@ -5,7 +5,7 @@ use super::{check, fetch};
 use escapement_access::{KeySet, KeySource};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
 /// Longer than an answer takes that comes at all.
@@ -100,8 +100,9 @@ async fn an_issuer_that_is_slow_or_away_is_not_waited_for() {
     let (slow, _question) = issuer(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()).await;
     let problem = fetch(&slow, Duration::from_millis(100)).await.unwrap_err();
     assert_eq!(problem, "there was no whole answer within 100 ms");
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    drop(listener);
+    // Bound, so that nobody else is given the port; and nobody listens there.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/", closed.local_addr().unwrap());
     assert!(fetch(&source(url, None), LIMIT).await.is_err());
 }
