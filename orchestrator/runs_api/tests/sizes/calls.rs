@@ -212,7 +212,11 @@ impl Told {
             | Code::FailedPrecondition
             | Code::Aborted
             | Code::PermissionDenied => {}
-            Code::InvalidArgument => assert!(!self.fields.is_empty(), "{method}, {field}: {self:?}"),
+            // A reason of its own says what is invalid.
+            Code::InvalidArgument => {
+                let is_named = !["", "INVALID_ARGUMENT", "REQUEST_TOO_LARGE"].contains(&self.reason.as_str());
+                assert!(is_named || !self.fields.is_empty(), "{method}, {field}: {self:?}");
+            }
             _ => panic!("{method}, {field}: {:?}: {}", self.code, self.message),
         }
     }
