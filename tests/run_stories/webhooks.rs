@@ -126,7 +126,7 @@ async fn s67_a_delivery_is_believed_by_its_signature_its_time_and_its_id() {
     let steps = json!([call(
         "a",
         "script.pure",
-        json!({ "n": "${input:/trigger/event/data/n}" })
+        json!({ "n": "${input:/trigger/event/data/n}", "id": "${input:/trigger/event/data/id}" })
     )]);
     let run = json!({ "document": document(steps), "autonomy_level": 4 });
     let trigger =
@@ -141,10 +141,14 @@ async fn s67_a_delivery_is_believed_by_its_signature_its_time_and_its_id() {
     let trigger_id = text(&made["trigger"]["trigger_id"]);
     hook.finds(&world).await;
     hook.trigger_id.clone_from(&trigger_id);
-    let (status, said) = hook.post("d-1", 0, br#"{"n": 5}"#, None).await;
+    let (status, said) = hook
+        .post("d-1", 0, br#"{"n": 5, "id": 2512292042121000001}"#, None)
+        .await;
     assert_eq!(status, 202, "{said}");
     let run_id = text(&said["run_id"]);
     world.ended(&run_id).await;
+    let told = json!({ "n": 5, "id": "2512292042121000001" });
+    assert_eq!(world.calls_of(&run_id)[0]["payload"], told, "no digit is lost");
     assert_eq!(world.all_runs(json!({ "trigger_id": trigger_id })).await.len(), 1);
 
     for (why, status, answer) in [
@@ -169,6 +173,11 @@ async fn s67_a_delivery_is_believed_by_its_signature_its_time_and_its_id() {
             hook.post("d-2", 0, &vec![b' '; (1 << 20) + 1], None).await,
         ),
         ("no object", 422, hook.post("d-2", 0, b"[1]", None).await),
+        (
+            "a key twice",
+            422,
+            hook.post("d-2", 0, br#"{"n": 5, "n": 6}"#, None).await,
+        ),
     ] {
         assert_eq!(answer.0, status, "{why}: {}", answer.1);
     }

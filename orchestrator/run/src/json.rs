@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
 use escapement_model::Opaque;
+use escapement_model::numbers::is_exact;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
 
 use crate::outcome::encoded;
@@ -20,6 +21,23 @@ pub struct NotJson {
     pub at: usize,
     /// What is wrong.
     pub what: String,
+    /// Where it is in the value, such as `steps[0].config`, if the text is JSON and only this is not to be taken; else empty.
+    pub path: String,
+}
+
+impl NotJson {
+    /// The same, found in an entry or an item of what is being read.
+    fn inside(mut self, place: &str) -> Self {
+        if self.what.starts_with(LOST) {
+            let joint = if self.path.is_empty() || self.path.starts_with('[') {
+                ""
+            } else {
+                "."
+            };
+            self.path = format!("{place}{joint}{}", self.path);
+        }
+        self
+    }
 }
 
 impl fmt::Display for NotJson {
@@ -36,10 +54,23 @@ impl core::error::Error for NotJson {}
 /// [`NotJson`], also if a key comes twice in an object, a number is too large for a double, or objects and lists are nested
 /// deeper than 40 levels.
 pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
+    whole_value(text, Integers::Rounded)
+}
+
+/// As [`value_of_json`], but an integer that a double does not hold exactly becomes a text with all its digits.
+///
+/// # Errors
+/// As [`value_of_json`].
+pub fn arguments_of_json(text: &str) -> Result<Bytes, NotJson> {
+    whole_value(text, Integers::Texts)
+}
+
+fn whole_value(text: &str, integers: Integers) -> Result<Bytes, NotJson> {
     let mut reader = Reader {
         text,
         at: 0,
         levels_max: VALUE_LEVELS_MAX,
+        integers,
     };
     let value = reader.value(0)?;
     let behind = text[reader.at..].trim_start_matches(BLANKS);
@@ -48,6 +79,7 @@ pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
         false => Err(NotJson {
             at: text.len() - behind.len(),
             what: String::from("there is something behind the value"),
+            path: String::new(),
         }),
     }
 }
@@ -58,10 +90,24 @@ pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
 /// [`NotJson`], also if no object begins there, a key comes twice in an object, a number is too large for a double, or objects
 /// and lists are nested deeper than 30 levels.
 pub fn object_of_json(text: &str, begin: usize) -> Result<(Opaque, usize), NotJson> {
+    object_from(text, begin, Integers::Rounded)
+}
+
+/// As [`object_of_json`], for a document that somebody wrote to be carried out: an integer that a double does not hold exactly is refused
+/// with its path.
+///
+/// # Errors
+/// As [`object_of_json`], and for such an integer.
+pub fn document_of_json(text: &str, begin: usize) -> Result<(Opaque, usize), NotJson> {
+    object_from(text, begin, Integers::Refused)
+}
+
+fn object_from(text: &str, begin: usize, integers: Integers) -> Result<(Opaque, usize), NotJson> {
     let mut reader = Reader {
         text,
         at: begin,
         levels_max: OBJECT_LEVELS_MAX,
+        integers,
     };
     if text.as_bytes().get(begin) != Some(&b'{') {
         return Err(reader.wrong("an object is expected"));
@@ -75,6 +121,18 @@ struct Reader<'a> {
     at: usize,
     /// Objects and lists inside one another.
     levels_max: usize,
+    integers: Integers,
+}
+
+/// What becomes of integers that a double does not hold exactly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Integers {
+    /// They become the next double, as in schemas.
+    Rounded,
+    /// They become texts.
+    Texts,
+    /// They are refused.
+    Refused,
 }
 
 impl Reader<'_> {
@@ -110,7 +168,7 @@ impl Reader<'_> {
             }
             let key = self.string()?;
             self.expect(b':', "a colon is expected")?;
-            let value = self.value(depth + 1)?;
+            let value = self.value(depth + 1).map_err(|wrong| wrong.inside(&key))?;
             object = object.value(&key, crate::turn::values::view(&value).expect("it was just made"));
             if !keys.insert(key) {
                 return Err(self.wrong("a key of this object comes twice"));
@@ -127,14 +185,17 @@ impl Reader<'_> {
 
     fn list(&mut self, depth: usize) -> Result<Vec<u8>, NotJson> {
         self.check_depth(depth)?;
-        let mut list = ListBuilder::new();
+        let (mut list, mut index) = (ListBuilder::new(), 0);
         self.at += 1;
         if self.peek() == Some(b']') {
             self.at += 1;
             return Ok(list.into_encoded());
         }
         loop {
-            let value = self.value(depth + 1)?;
+            let value = self
+                .value(depth + 1)
+                .map_err(|wrong| wrong.inside(&format!("[{index}]")))?;
+            index += 1;
             list = list.value(crate::turn::values::view(&value).expect("it was just made"));
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -239,6 +300,17 @@ impl Reader<'_> {
             .ok()
             .filter(|number| is_right && number.is_finite());
         let number = number.ok_or_else(|| self.wrong("a number is none, or is too large"))?;
+        let is_integer = end == whole + n_whole;
+        if is_integer && self.integers != Integers::Rounded && !is_exact(text) {
+            if self.integers == Integers::Refused {
+                let shown = crate::outcome::cut(text, SHOWN_DIGITS);
+                return Err(self.wrong(&format!(
+                    "{LOST} {shown}, which a double does not hold exactly: write it as a text,"
+                )));
+            }
+            self.at += end;
+            return Ok(encoded(ValueView::Text(text)));
+        }
         self.at += end;
         Ok(encoded(ValueView::Number(number)))
     }
@@ -280,10 +352,15 @@ impl Reader<'_> {
         NotJson {
             at: self.at.min(self.text.len()),
             what: what.to_string(),
+            path: String::new(),
         }
     }
 }
 
+/// How the sentence about an integer begins that a double does not hold.
+const LOST: &str = "there is the integer";
+/// Digits of it that the sentence repeats.
+const SHOWN_DIGITS: usize = 40;
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 /// Objects and lists inside one another in a value.
 const VALUE_LEVELS_MAX: usize = 40;

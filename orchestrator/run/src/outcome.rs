@@ -107,6 +107,7 @@ fn class(error: &ContractError, end: &ContractEnd, seen: bool) -> OutcomeClass {
         codes::ACTION_NOT_FOUND | codes::INVALID_PAYLOAD | codes::CONTEXT_MISSING => {
             OutcomeClass::FailedForGood
         }
+        "JQ_ERROR" | "TEMPLATE_ERROR" | "LLM_REJECTED" | "LLM_REFUSED" => OutcomeClass::FailedForGood,
         "APPROVAL_REQUIRED" => OutcomeClass::ApprovalRequired,
         codes::STEP_TIMEOUT | codes::PLAN_TIMEOUT | codes::DEADLINE_EXCEEDED => OutcomeClass::TimedOut,
         codes::WORKER_LOST | EXECUTION_REMOVED => OutcomeClass::Unknown,

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_wire::json::{outside, to_opaque};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -121,37 +121,12 @@ fn header(headers: &HeaderMap, name: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The object that a body is in JSON. Depth is bounded by the parser, at 128.
+/// The object that a body is in JSON; an integer that a double does not hold is a text in it. Depth is bounded by the parser, at 128.
 fn object(body: &[u8]) -> Option<Opaque> {
-    let Value::Object(fields) = serde_json::from_slice(body).ok()? else {
+    let Value::Object(fields) = outside::value(body).ok()? else {
         return None;
     };
-    Some(encoded(&fields))
-}
-
-fn encoded(fields: &Map<String, Value>) -> Opaque {
-    let fields = fields.iter();
-    let object = fields.fold(StructBuilder::new(), |object, (key, value)| match value {
-        Value::Null => object.null(key),
-        Value::Bool(flag) => object.boolean(key, *flag),
-        Value::Number(number) => object.number(key, number.as_f64().unwrap_or_default()),
-        Value::String(text) => object.text(key, text),
-        Value::Array(items) => object.list(key, list(items)),
-        Value::Object(fields) => object.object(key, encoded(fields).as_encoded()),
-    });
-    object.build()
-}
-
-fn list(items: &[Value]) -> ListBuilder {
-    let items = items.iter();
-    items.fold(ListBuilder::new(), |list, value| match value {
-        Value::Null => list.null(),
-        Value::Bool(flag) => list.boolean(*flag),
-        Value::Number(number) => list.number(number.as_f64().unwrap_or_default()),
-        Value::String(text) => list.text(text),
-        Value::Array(items) => list.list(self::list(items)),
-        Value::Object(fields) => list.object(encoded(fields).as_encoded()),
-    })
+    Some(to_opaque(&fields))
 }
 
 /// Connections of the listener of webhooks at a time; further ones wait to be accepted.

@@ -12,10 +12,12 @@ pub mod chain;
 pub mod codes;
 #[cfg(feature = "digest")]
 pub mod encoder;
+pub mod headers;
 pub mod hex;
 pub mod ids;
 pub mod limits;
 pub mod namespace;
+pub mod numbers;
 pub mod opaque;
 pub mod planted;
 pub mod spelling;

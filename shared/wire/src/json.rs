@@ -1,6 +1,8 @@
 //! Opaque objects and values to JSON values and back.
 //! Used by workers and tools, and by the orchestrator for what leaves it as JSON; what it decides needs no JSON.
 
+pub mod outside;
+
 use escapement_model::opaque::{ListBuilder, Malformed, StructBuilder, ValueView, entries, items, value_of};
 use escapement_model::{Opaque, OpaqueValue};
 use serde_json::{Map, Number, Value};

@@ -1,7 +1,9 @@
 //! Finds the one JSON object in what a planner answered. Does not know what a plan is.
 
 use crate::journal::RefusedPart;
-use crate::json::object_of_json;
+use crate::json::{NotJson, document_of_json};
+use crate::outcome::cut;
+use alloc::format;
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::Opaque;
@@ -37,7 +39,7 @@ pub(super) fn object_in(text: &str) -> Result<Opaque, RefusedPart> {
             at = text.len() - behind.len();
             continue;
         }
-        let (object, end) = object_of_json(text, begin).map_err(|why| broken(&why.to_string()))?;
+        let (object, end) = document_of_json(text, begin).map_err(broken)?;
         if found.is_some() {
             return Err(refused("TWO_OBJECTS", "the answer has more than one JSON object"));
         }
@@ -50,8 +52,13 @@ fn no_object(message: &str) -> RefusedPart {
     refused("NO_OBJECT", message)
 }
 
-fn broken(message: &str) -> RefusedPart {
-    refused("BROKEN_JSON", message)
+fn broken(why: NotJson) -> RefusedPart {
+    let mut refused = refused("BROKEN_JSON", &why.to_string());
+    if !why.path.is_empty() {
+        let path = cut(&why.path, PATH_CHARS_MAX);
+        refused.path = format!("document.{path}");
+    }
+    refused
 }
 
 fn refused(code: &str, message: &str) -> RefusedPart {
@@ -61,3 +68,6 @@ fn refused(code: &str, message: &str) -> RefusedPart {
         message: message.to_string(),
     }
 }
+
+/// Code points of a path of which the planner is told.
+const PATH_CHARS_MAX: usize = 200;

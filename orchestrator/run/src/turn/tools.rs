@@ -3,7 +3,7 @@
 use super::Turn;
 use super::values::view;
 use crate::journal::{AskedCall, Event, Failure, ToolsAsked, UnitRef};
-use crate::json::value_of_json;
+use crate::json::{arguments_of_json, value_of_json};
 use crate::outcome::cut;
 use crate::plan::LlmDecision;
 use crate::schema;
@@ -86,7 +86,7 @@ fn arguments_of(arguments: Option<ValueView<'_>>) -> Result<Opaque, String> {
         Some(ValueView::Text(text)) if text.len() > ARGUMENTS_BYTES_MAX => return too_large(),
         Some(ValueView::Text(text)) if text.trim().is_empty() => return Ok(Opaque::default()),
         Some(ValueView::Text(text)) => {
-            value_of_json(text).map_err(|why| format!("arguments: are no JSON, {why}"))?
+            arguments_of_json(text).map_err(|why| format!("arguments: are no JSON, {why}"))?
         }
         Some(other) => crate::outcome::encoded(other),
     };

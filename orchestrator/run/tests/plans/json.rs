@@ -1,7 +1,7 @@
 //! Texts that models wrote, read as JSON: what counts, what does not, and that serde_json reads the same.
 
 use escapement_model::opaque::{ValueView, value, value_of};
-use escapement_run::json::{object_of_json, value_of_json};
+use escapement_run::json::{arguments_of_json, document_of_json, object_of_json, value_of_json};
 use escapement_run::template::json_text;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -87,6 +87,30 @@ fn an_object_within_a_text_says_where_it_ends() {
         object_of_json("{\"a\"", 0).unwrap_err().what,
         "a colon is expected"
     );
+}
+
+// RUN-11.5
+#[test]
+fn an_integer_that_a_double_does_not_hold_is_refused_in_a_document_with_its_path() {
+    let document =
+        r#"{"steps": [{"key": "a"}, {"config": {"tool_args": {"ids": [1, -2512292042121000001]}}}]}"#;
+    let why = document_of_json(document, 0).unwrap_err();
+    assert_eq!(why.path, "steps[1].config.tool_args.ids[1]");
+    assert!(why.what.contains("-2512292042121000001"), "{why}");
+    assert!(object_of_json(document, 0).is_ok(), "a schema is rounded");
+    let held = r#"{"n": [9007199254740992, 1e21, 2512292042121000001.0], "2512292042121000001": "2512292042121000001"}"#;
+    assert_eq!(document_of_json(held, 0), object_of_json(held, 0));
+    assert_eq!(document_of_json("{\"a\"", 0).unwrap_err().path, "");
+}
+
+// RUN-13.3
+#[test]
+fn arguments_keep_the_digits_of_every_integer() {
+    let text = r#"{"id": 2512292042121000001, "all": [9007199254740993, 7]}"#;
+    let read = arguments_of_json(text).unwrap();
+    let expected = value_of_json(r#"{"id": "2512292042121000001", "all": ["9007199254740993", 7]}"#);
+    assert_eq!(read, expected.unwrap());
+    assert!(arguments_of_json(r#"{"a": 1, "a": 2}"#).is_err());
 }
 
 // RUN-11.5

@@ -182,6 +182,12 @@ fn the_end_of_an_execution_is_judged_by_the_table() {
         (end("HOST_NOT_ALLOWED", false, 1, true, None), FailedForGood),
         (end("SHELL_OFF", false, 1, true, None), FailedForGood),
         (end("LLM_NOT_CONFIGURED", false, 1, true, None), FailedForGood),
+        (end("LLM_REFUSED", false, 1, true, None), FailedForGood),
+        (end("LLM_REJECTED", false, 1, true, None), FailedForGood),
+        (end("LLM_UNAVAILABLE", false, 1, true, None), Failed),
+        (end("JQ_ERROR", false, 1, true, None), FailedForGood),
+        (end("JQ_TIMEOUT", false, 1, true, None), Failed),
+        (end("TEMPLATE_ERROR", false, 1, true, None), FailedForGood),
         (end("COFFEE_EMPTY", false, 1, true, None), Failed),
         (end("COFFEE_EMPTY", true, 1, true, None), FailedForGood),
     ];

@@ -159,7 +159,7 @@ fn an_empty_plan_with_a_narrative_completes_at_once() {
 // RUN-11.5, RUN-11.6
 #[test]
 fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
-    let table: [(Value, &str); 14] = [
+    let table: [(Value, &str); 15] = [
         (json!({"content": "I cannot do that."}), "NO_OBJECT"),
         (
             json!({"content": "{\"name\": \"x\", \"steps\": ["}),
@@ -167,6 +167,10 @@ fn an_answer_that_may_not_run_costs_a_generation_and_runs_nothing() {
         ),
         (
             json!({"content": "{\"name\": \"x\", \"name\": \"y\"}"}),
+            "BROKEN_JSON",
+        ),
+        (
+            json!({"content": "{\"name\": \"x\", \"steps\": [{\"id\": 2512292042121000001}]}"}),
             "BROKEN_JSON",
         ),
         (json!({"content": "{\"a\": 1} and {\"b\": 2}"}), "TWO_OBJECTS"),
