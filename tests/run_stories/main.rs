@@ -38,6 +38,7 @@ mod reasons;
 mod records;
 mod recovery;
 mod refused;
+mod repeats;
 mod restores;
 mod samples;
 mod sessions;

@@ -492,7 +492,7 @@ async fn s96_a_stop_in_order_resumes_and_a_cancelled_run_does_not() {
 #[tokio::test]
 async fn s96_what_cannot_become_better_is_called_once() {
     let world = World::start().await;
-    for code in ["PROGRAM_NOT_ALLOWED", "MODEL_OFF", "KEY_NOT_CONFIGURED"] {
+    for code in ["A_NOT_ALLOWED", "MODEL_OFF", "X_NOT_CONFIGURED", "JQ_ERROR"] {
         let steps = json!([retries(
             call("a", "script.pure", json!({ "fail": code })),
             json!({ "max_retries": 3, "backoff_ms": 1 })

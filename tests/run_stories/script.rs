@@ -165,6 +165,8 @@ async fn handle(shared: &Shared, payload: Value, context: &StepContext) -> Resul
         "execution": context.execution_id(),
         "call": call,
         "key": key,
+        "paid_as": context.idempotency_key(),
+        "run_attempt": context.run_attempt(),
         "payload": payload,
         "digest": digest(&payload),
         "environment": environment,

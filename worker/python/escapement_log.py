@@ -7,6 +7,23 @@ import threading
 import time
 
 
+class LineFormatter(logging.Formatter):
+    """Formats a record so that what others chose, such as the name of an action, looks like no line of its own."""
+
+    def formatMessage(self, record):
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, exc_info):
+        lines = super().formatException(exc_info).split("\n")
+        return "\n".join("  | " + escaped(line) for line in lines)
+
+
+def escaped(text):
+    """The text without control characters: a line feed, or what steers a terminal."""
+    return "".join(c if c.isprintable() or ord(c) > 0x9f else ascii(c)[1:-1] for c in text)
+
+
 class LogHandler(logging.Handler):
     """Writes lines to stderr from a thread of its own: a log that is slow, full or gone harms nothing.
 
@@ -15,7 +32,7 @@ class LogHandler(logging.Handler):
 
     def __init__(self):
         super().__init__()
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(message)s"))
         self.lines, self.lost = queue.Queue(1000), 0
         threading.Thread(target=self._write, name="log", daemon=True).start()
 

@@ -36,7 +36,7 @@ class Credentials:
             return ""
         if self.ca or self.cert or self.server_name:
             return f"certificates are for https://, and the orchestrator is {url}"
-        if (self.token or self.token_file) and not self.allow_plaintext and not is_loopback(parts.hostname):
+        if (self.token or self.token_file) and not self.may_show_secrets(False, parts.netloc):
             return f"a token is not sent unencrypted to {url}, which other machines can read"
         return ""
 
@@ -58,13 +58,23 @@ class Credentials:
             shown = grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
             options = [("grpc.ssl_target_name_override", self.server_name)] if self.server_name else None
             return grpc.secure_channel(address, shown, options=options), attempt_metadata(token)
-        may_show = self.allow_plaintext or is_loopback(urlsplit(f"http://{address}").hostname)
+        may_show = self.may_show_secrets(is_encrypted, address)
         return grpc.insecure_channel(address), attempt_metadata(token) if may_show else None
 
-    def metadata(self):
-        """What goes with each call. The file beats the text."""
+    def metadata(self, is_encrypted, address):
+        """What goes with each call to HOST:PORT. The file beats the text.
+
+        Raises ValueError where others could read the token on the way: a peer that the orchestrator names is judged as the configured
+        address is.
+        """
         token = read(self.token_file).decode().strip() if self.token_file else self.token
+        if token and not self.may_show_secrets(is_encrypted, address):
+            raise ValueError(f"a token is not sent unencrypted to {address}, which other machines can read")
         return [("authorization", f"Bearer {token}")] if token else None
+
+    def may_show_secrets(self, is_encrypted, address):
+        """True if nobody on the way to HOST:PORT reads what is sent, or the program allows it."""
+        return is_encrypted or self.allow_plaintext or is_loopback(urlsplit(f"http://{address}").hostname)
 
 
 def attempt_metadata(token):

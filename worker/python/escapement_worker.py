@@ -42,6 +42,7 @@ CHANNEL_OPTIONS = [
 
 LIMIT, DRAIN, LEASE, CANCEL = 1, 2, 3, 4  # why a handler is ended; a greater reason replaces a smaller one
 RELEASED = {DRAIN: pb.Released.drain, LEASE: pb.Released.lease_expired}
+IDEMPOTENCY_KEY, ATTEMPT = "escapement-idempotency-key", "escapement-attempt"  # headers
 FOR_GOOD = (pb.SessionError.unsupported_protocol, pb.SessionError.superseded, pb.SessionError.unauthorized)
 
 
@@ -92,6 +93,16 @@ class Attempt:
         self.why = 0  # why the handler is being ended
         self.result = None  # what came of the handler, once it has ended
         self.outcome = None  # what is reported; never changes
+
+    def idempotency_key(self):
+        """The key against repeats: equal for every attempt to have one effect, in runs too, and for no other (section 1)."""
+        assignment = self.assignment
+        return assignment.headers.get(IDEMPOTENCY_KEY) or f"{assignment.execution_id}/{assignment.step_id}"
+
+    def run_attempt(self):
+        """The number of the attempt, from 1: of the run where there is one, else of the execution's step."""
+        told = self.assignment.headers.get(ATTEMPT) or ""
+        return int(told) if told.isascii() and told.isdecimal() else self.assignment.attempt
 
     def caller(self):
         """`channel, metadata`: the API of the orchestrator that gave the attempt, in its name and in its trace."""
@@ -161,12 +172,17 @@ class Session:
         """One stream, from its dial to its end."""
         self._open(clock())
         credentials = self.worker.credentials
+        try:
+            shown = credentials.metadata(self.worker.is_encrypted, self.address)
+        except Exception:
+            self.state = "down"  # nothing was dialled
+            raise
         async with credentials.channel(self.worker.is_encrypted, self.address, CHANNEL_OPTIONS) as channel:
             session = channel.stream_stream(
                 "/escapement.worker.v1.WorkerService/Session",
                 lambda request: request.SerializeToString(deterministic=True),  # the same bytes each time
                 service.SessionResponse.FromString)
-            call = session(metadata=credentials.metadata())
+            call = session(metadata=shown)
             reader, writer = asyncio.create_task(self._read(call)), asyncio.create_task(self._write(call))
             try:
                 while not reader.done() and clock() < self.worker.quit_at:
@@ -519,7 +535,12 @@ def echo(payload, attempt):
 
 
 def fail(payload, attempt):
-    """Fails with the code, the message and the severity of its payload, for any worker or for this one only."""
+    """Fails with the code, the message and the severity of its payload, for any worker or for this one only.
+
+    Succeeds from `succeed_on_attempt` on.
+    """
+    if attempt.run_attempt() >= payload.get("succeed_on_attempt", math.inf):
+        return {"attempt": attempt.run_attempt(), "idempotency_key": attempt.idempotency_key()}
     error = NotHere if payload.get("not_here") else StepError
     raise error(payload.get("code", ""), payload.get("message", ""), payload.get("severity", "error"))
 

@@ -19,6 +19,7 @@ pub mod principal;
 pub mod simulation;
 
 pub mod outcome_reports;
+mod repeats;
 pub mod session_in;
 pub mod session_journal;
 pub mod session_out;

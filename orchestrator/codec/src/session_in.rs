@@ -278,5 +278,22 @@ fn undecodable(detail: &str) -> Outcome {
     }
 }
 
+/// Returns the id of the directory that a worker's handlers see, of one that says it and offers its files.
+pub fn root_of(first: &v1::SessionRequest) -> Option<&str> {
+    let Some(v1::session_request::Message::Hello(hello)) = &first.message else {
+        return None;
+    };
+    let offers_files = hello.actions.iter().any(|action| action.name == FILE_ACTION);
+    let root = hello.labels.get(ROOT_LABEL)?;
+    (offers_files && (1..=ROOT_BYTES_MAX).contains(&root.len())).then_some(root.as_str())
+}
+
 /// Bytes of texts that one message may hold beyond what is kept of them.
 pub const DROPPED_TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// The label of `Hello` with the id of a worker's directory.
+const ROOT_LABEL: &str = "root";
+/// The action by which a worker offers its files.
+const FILE_ACTION: &str = "file.read";
+/// Bytes of such an id.
+const ROOT_BYTES_MAX: usize = 64;

@@ -1,5 +1,6 @@
 //! What workers are told, from the engine to the wire. Payloads and environments stay the bytes that came in.
 
+use crate::repeats;
 use crate::trace::{self, Sampling, Trace};
 use bytes::Bytes;
 use escapement_access::Denial;
@@ -121,6 +122,7 @@ fn assignment(assignment: &Assignment, traces: Option<Sampling>) -> v1::Assignme
         }
         None => trace::write_callers_headers(request, &mut headers),
     }
+    repeats::write_headers(assignment, &mut headers);
     v1::Assignment {
         attempt_token: token(assignment.token),
         execution_id: assignment.execution_id.to_string(),

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::error::StepError;
 use escapement_model::limits::WARNINGS_MAX;
 use escapement_model::opaque::Malformed;
-use escapement_model::{Opaque, codes};
+use escapement_model::{Opaque, codes, headers};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,7 @@ pub struct StepContext {
 struct Shared {
     facts: Facts,
     decoded: OnceLock<Result<Map<String, Value>, Malformed>>,
+    idempotency_key: OnceLock<String>,
     cancelled: AtomicBool,
     /// Wakes those that wait for it.
     cancellation: Notify,
@@ -53,6 +54,7 @@ impl StepContext {
             shared: Arc::new(Shared {
                 facts,
                 decoded: OnceLock::new(),
+                idempotency_key: OnceLock::new(),
                 cancelled: AtomicBool::new(false),
                 cancellation: Notify::new(),
                 warnings: Mutex::new(Vec::new()),
@@ -80,9 +82,31 @@ impl StepContext {
         &self.shared.facts.step_id
     }
 
-    /// Which attempt of the step this is; 1 for the first.
+    /// Which attempt of the step of this execution this is; 1 for the first. It is always 1 in runs, each attempt of which is an
+    /// execution of its own: see [`StepContext::run_attempt`].
     pub fn attempt(&self) -> u32 {
         self.shared.facts.attempt
+    }
+
+    /// Which attempt this is for those who wrote the plan; 1 for the first. In a run it counts the attempts of the run, elsewhere it is
+    /// [`StepContext::attempt`].
+    pub fn run_attempt(&self) -> u32 {
+        let told = self
+            .header(headers::ATTEMPT)
+            .and_then(|number| number.parse().ok());
+        told.unwrap_or_else(|| self.attempt())
+    }
+
+    /// The key against repeats: equal for every attempt to have one effect, and for no other. A handler with effects outside gives it
+    /// to what it calls, or remembers it with what it did.
+    ///
+    /// In a run it names the run, the step and its unit; a step that a person has set back is another effect.
+    /// Elsewhere it is the execution and the step.
+    pub fn idempotency_key(&self) -> &str {
+        self.shared.idempotency_key.get_or_init(|| {
+            let told = self.header(headers::IDEMPOTENCY_KEY).map(str::to_owned);
+            told.unwrap_or_else(|| format!("{}/{}", self.execution_id(), self.step_id()))
+        })
     }
 
     /// What is left until the attempt times out; zero afterwards. At the limit the handler is cancelled,
@@ -110,7 +134,8 @@ impl StepContext {
         &self.shared.facts.environment
     }
 
-    /// One header: `traceparent`, `tracestate`, or an entry of the caller's correlation context.
+    /// One header: `traceparent`, `tracestate`, what the key against repeats and the attempt are made of, or an entry of the caller's
+    /// correlation context.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.shared.facts.headers.get(name).map(String::as_str)
     }

@@ -71,7 +71,7 @@ pub use capacity::WorkerHandle;
 pub use context::StepContext;
 pub use error::{StepError, WorkerError};
 pub use escapement_credentials::{ClientTls, Credentials};
-pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes};
+pub use escapement_model::{BootId, Opaque, SessionId, Severity, codes, headers};
 pub use event::{AttemptEnd, AttemptEvent, SessionEvent};
 #[cfg(feature = "log")]
 pub use telemetry::InitError as LogError;

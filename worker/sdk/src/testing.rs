@@ -6,7 +6,7 @@ use crate::clock;
 use crate::context::{Facts, StepContext};
 use crate::error::StepError;
 use escapement_credentials::Credentials;
-use escapement_model::{AttemptToken, Opaque};
+use escapement_model::{AttemptToken, Opaque, headers};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,11 +91,18 @@ impl ContextBuilder {
         self
     }
 
-    /// Sets the number of the attempt.
+    /// Sets the number of the attempt, elsewhere than in a run.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.facts.attempt = attempt;
         self
+    }
+
+    /// Makes it this attempt of a run, with the key that all attempts of the unit have.
+    #[must_use]
+    pub fn run_attempt(self, idempotency_key: impl Into<String>, attempt: u32) -> Self {
+        self.header(headers::IDEMPOTENCY_KEY, idempotency_key)
+            .header(headers::ATTEMPT, attempt.to_string())
     }
 
     /// Sets what is left of the attempt's time.

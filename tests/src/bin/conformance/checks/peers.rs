@@ -34,6 +34,11 @@ pub(super) const CHECKS: &[Check] = &[
         "session.proto, HeartbeatAck.peers: Present when they changed."
     ),
     check!(
+        no_peer_is_shown_the_token_in_clear,
+        "A peer whose address is not loopback gets no token where nothing is encrypted, however near it is, and one on loopback does.",
+        "PROTOCOL.md, section 2: The worker MUST NOT send its token unencrypted to an address that is not loopback ..."
+    ),
+    check!(
         a_dead_peer_disturbs_nobody,
         "A peer that does not answer, or is no address at all, does not disturb the session that there is.",
         "PROTOCOL.md, section 11: ... an own numbering, lease, backoff and set of attempts for each, one set of handlers for all."
@@ -141,6 +146,30 @@ async fn a_peer_that_comes_later_is_met(scene: Scene) -> Result<(), Fault> {
     let both = meet(&scene, true).await?;
     works(&both.second).await?;
     works(&both.first).await
+}
+
+async fn no_peer_is_shown_the_token_in_clear(scene: Scene) -> Result<(), Fault> {
+    let (far, mut near) = (Stage::open().await?, Stage::open().await?);
+    let mut play = Play::start(&scene).await?;
+    let (first, hello) = play.greeted().await?;
+    let mut greeting = play.welcome_for(&hello, Verdict::Keep);
+    // It leads to this machine, and does not say so: as the address of another one would.
+    greeting.peers = vec![far.url().replace("127.0.0.1", "0.0.0.0"), near.url()];
+    first.send(ToWorker::Welcome(greeting));
+    let second = near.stream(Duration::from_secs(10)).await?;
+    demand(second.authorization().is_some(), || {
+        "expected the token at a peer on loopback, got none".to_owned()
+    })?;
+    // Longer than the first delays between two dials.
+    crate::play::pass(Duration::from_secs(2)).await;
+    works(&first).await?;
+    let shown = far
+        .sessions()
+        .into_iter()
+        .any(|session| session.authorization().is_some());
+    demand(!shown, || {
+        "expected no token at a peer that is not on loopback, got it unencrypted".to_owned()
+    })
 }
 
 async fn a_dead_peer_disturbs_nobody(scene: Scene) -> Result<(), Fault> {

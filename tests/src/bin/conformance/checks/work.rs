@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use escapement_model::headers;
 use escapement_tests::Fault;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::worker::v1::attempt_outcome::Outcome;
@@ -34,6 +35,11 @@ pub(super) const CHECKS: &[Check] = &[
         not_here_is_told,
         "A failure says that another worker may do the step if the handler said so, and only then.",
         "session.proto, Failure.not_here: This worker may not do the step, and its handler did nothing; another worker may."
+    ),
+    check!(
+        a_repetition_is_known_by_its_key,
+        "`fail` counts attempts and tells the key as the headers say, and without them by the attempt, the execution and the step.",
+        "PROTOCOL.md, section 1: It is the same for every attempt to have one effect."
     ),
     check!(
         delay_tells_how_long_it_ran,
@@ -115,6 +121,39 @@ async fn not_here_is_told(scene: Scene) -> Result<(), Fault> {
     Ok(())
 }
 
+async fn a_repetition_is_known_by_its_key(scene: Scene) -> Result<(), Fault> {
+    let (_play, session) = Play::begin(&scene).await?;
+    let attempt = |told: Option<&str>, counted: u32| {
+        let mut item = assignment("fail", json!({ "code": "NOT_YET", "succeed_on_attempt": 2 }));
+        item.attempt = counted;
+        for (name, value) in told
+            .into_iter()
+            .flat_map(|number| [(headers::ATTEMPT, number), KEY])
+        {
+            item.headers.insert(name.to_owned(), value.to_owned());
+        }
+        item
+    };
+    // As in a run: each attempt is an execution of its own, and the first of it.
+    let first = outcome_of(&session, &attempt(Some("1"), 1), ANSWER_LIMIT).await?;
+    let failed = matches!(&first.outcome, Some(Outcome::Failure(failure)) if failure.code == "NOT_YET");
+    demand(failed, || {
+        format!(
+            "expected a failure of the first attempt, got {}",
+            shown(first.outcome.as_ref())
+        )
+    })?;
+    let second = output(&outcome_of(&session, &attempt(Some("2"), 1), ANSWER_LIMIT).await?)?;
+    let alone = attempt(None, 2);
+    let own_key = format!("{}/{}", alone.execution_id, alone.step_id);
+    let without = output(&outcome_of(&session, &alone, ANSWER_LIMIT).await?)?;
+    for (told, key) in [(second, KEY.1), (without, &own_key)] {
+        let expected = json!({ "attempt": 2, "idempotency_key": key });
+        demand(told == expected, || format!("expected {expected}, got {told}"))?;
+    }
+    Ok(())
+}
+
 async fn delay_tells_how_long_it_ran(scene: Scene) -> Result<(), Fault> {
     let (_play, session) = Play::begin(&scene).await?;
     let asked = Duration::from_millis(600);
@@ -148,3 +187,9 @@ async fn an_unknown_action_is_rejected(scene: Scene) -> Result<(), Fault> {
     }
     play.must_still_work(&session).await
 }
+
+/// The header with the key against repeats of a run's attempt.
+const KEY: (&str, &str) = (
+    headers::IDEMPOTENCY_KEY,
+    "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01/pay",
+);
