@@ -57,12 +57,20 @@ async fn an_address_that_is_taken_is_named() {
 #[tokio::test]
 async fn bad_flags_exit_with_64_and_say_which() {
     let directory = PrivateDirectory::new("end-to-end").unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--no-such-flag"], "--no-such-flag"),
         (&["--listen", "nonsense"], "--listen"),
         (&["--max-running-executions", "0"], "--max-running-executions"),
         (&["--listen", "0.0.0.0:0"], "--allow-plaintext"),
         (&["--event-webhook", "https://example.com/"], "--event-webhook"),
+        (
+            &["--event-webhook", "http://example.com/?token=1"],
+            "--allow-plaintext",
+        ),
+        (
+            &["--otlp-endpoint", "http://example.com:4317"],
+            "--otlp-allow-plaintext",
+        ),
         (&["--drain-grace-ms=-5"], "--drain-grace-ms"),
     ];
     for (arguments, named) in cases {

@@ -280,7 +280,8 @@ impl Config {
             .access
             .problem(self.listen)
             .or_else(|| self.contract.problem())
-            .or_else(|| self.traces.otlp.problem());
+            .or_else(|| self.traces.otlp.problem())
+            .or_else(|| self.events.problem(self.security.allow_plaintext));
         if problem.is_some() {
             return problem;
         }

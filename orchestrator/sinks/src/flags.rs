@@ -2,6 +2,7 @@
 
 use clap::Args;
 use escapement_codec::event_json::SOURCE;
+use escapement_credentials::keeps_secrets;
 use hyper::Uri;
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 #[group(skip)]
 pub struct EventFlags {
     /// Where to POST the terminal events as CloudEvents, best effort; an http:// URL. The log does not show it: it may hold a token.
+    /// Results are in the events: an address that is not loopback needs --allow-plaintext; --events has sinks that are encrypted.
     #[arg(long, env = "ESCAPEMENT_EVENT_WEBHOOK", value_name = "URL", hide_env_values = true, value_parser = parse_webhook)]
     pub event_webhook: Option<Uri>,
 
@@ -29,6 +31,17 @@ pub struct EventFlags {
     #[arg(long, env = "ESCAPEMENT_FEED_PATIENCE_MS", value_name = "MS", default_value_t = WEEK_MS,
           value_parser = clap::value_parser!(u64).range(0..=YEAR_MS))]
     pub feed_patience_ms: u64,
+}
+
+impl EventFlags {
+    /// The flag that cannot be kept, and why. `allows_plaintext`: whether the operator trusts the network.
+    pub fn problem(&self, allows_plaintext: bool) -> Option<(&'static str, String)> {
+        let webhook = self.event_webhook.as_ref();
+        let is_read = webhook.is_some_and(|url| !keeps_secrets(url));
+        let problem = "leads to another machine and sends results unencrypted; give a proxy on 127.0.0.1, a sink of --events, or \
+                       --allow-plaintext if the network itself is trusted";
+        (is_read && !allows_plaintext).then(|| ("--event-webhook", problem.to_owned()))
+    }
 }
 
 fn parse_webhook(text: &str) -> Result<Uri, String> {

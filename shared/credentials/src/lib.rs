@@ -134,7 +134,7 @@ impl Credentials {
     }
 
     fn may_show_secrets_at(&self, uri: &Uri) -> bool {
-        uri.scheme_str() == Some("https") || self.allows_plaintext || is_loopback(uri)
+        self.allows_plaintext || keeps_secrets(uri)
     }
 
     /// Checks the files as they are now, for a program that wants to know at its start.
@@ -230,6 +230,14 @@ impl Interceptor for Credentials {
             .map_err(Status::unavailable)?;
         Ok(request)
     }
+}
+
+/// True if nobody on the way to the address can read what is sent: it is encrypted, or does not leave the machine.
+///
+/// Every address that a program sends something secret to, or what belongs to its callers, passes this one at the start: orchestrators
+/// and peers, models, collectors, sinks.
+pub fn keeps_secrets(uri: &Uri) -> bool {
+    matches!(uri.scheme_str(), Some("https" | "tls")) || is_loopback(uri)
 }
 
 /// True for the machine itself, as far as the address says so.

@@ -40,6 +40,32 @@ fn a_token_is_never_sent_unencrypted_to_another_machine() {
 }
 
 #[test]
+fn an_address_keeps_secrets_if_it_is_encrypted_or_of_this_machine() {
+    let keeps = |text: &str| keeps_secrets(&text.parse().unwrap());
+    for near in [
+        "https://example.com/v1",
+        "tls://nats.example.com:4222",
+        "http://127.0.0.1:1/?a=localhost",
+        "http://[::1]/",
+        "nats://localhost:4222",
+    ] {
+        assert!(keeps(near), "{near}");
+    }
+    for far in [
+        "http://example.com/",
+        "http://localhost@example.com/",
+        "http://example.com/?https://",
+        "http://0.0.0.0:1/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://127.0.0.1.example.com/",
+        "nats://10.0.0.1:4222",
+        "/path",
+    ] {
+        assert!(!keeps(far), "{far}");
+    }
+}
+
+#[test]
 fn the_token_is_read_at_each_call_and_never_printed() {
     let folder = std::env::temp_dir().join(format!("escapement-token-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -20,6 +20,8 @@ pub struct Collector {
     pub headers_file: Option<PathBuf>,
     /// The certificates to trust, in PEM, read at every connect. `None`: those that this machine trusts.
     pub ca: Option<PathBuf>,
+    /// Whether the operator lets it be read on the way to another machine. Headers never are.
+    pub allows_plaintext: bool,
 }
 
 impl Collector {
@@ -33,6 +35,13 @@ impl Collector {
         if is_secret && !self.credentials().may_show_secrets_to(endpoint) {
             let problem = format!("is not sent unencrypted to {endpoint}; give https://");
             return Some(("--otlp-headers-file", problem));
+        }
+        if !self.allows_plaintext && !self.credentials().may_show_secrets_to(endpoint) {
+            let problem = format!(
+                "{endpoint} leads to another machine and nothing is encrypted; give https://, or --otlp-allow-plaintext if the \
+                 network itself is trusted"
+            );
+            return Some(("--otlp-endpoint", problem));
         }
         None
     }

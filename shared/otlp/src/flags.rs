@@ -9,6 +9,7 @@ use crate::push::Push;
 use crate::service::Service;
 use crate::signal::Signal;
 use clap::Args;
+use clap::builder::BoolishValueParser;
 #[cfg(feature = "logs")]
 use escapement_process::telemetry::{Exported, Part};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use std::time::Duration;
 #[group(skip)]
 pub struct OtlpFlags {
     /// Address of a collector that takes OTLP, such as https://collector:4317. Default: nothing is exported.
+    /// An http:// address of another machine needs --otlp-allow-plaintext.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
@@ -58,6 +60,10 @@ pub struct OtlpFlags {
     /// sent unencrypted to another machine.
     #[arg(long, env = "ESCAPEMENT_OTLP_HEADERS_FILE", value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
+
+    /// Send what is exported even where everybody on the way can read it: to an http:// address of another machine.
+    #[arg(long, env = "ESCAPEMENT_OTLP_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
+    pub otlp_allow_plaintext: bool,
 
     /// The certificates to trust at the collector, in PEM. Default: those that this machine trusts. Read at every connect.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_CERTIFICATE", value_name = "FILE")]
@@ -130,6 +136,7 @@ impl OtlpFlags {
             endpoint: endpoint.clone(),
             headers_file: self.otlp_headers_file.clone(),
             ca: self.otlp_ca.clone(),
+            allows_plaintext: self.otlp_allow_plaintext,
         };
         self.otlp_endpoint.as_ref().map(collector)
     }
@@ -169,6 +176,7 @@ mod tests {
             otlp_metrics_interval_ms: 60_000,
             otlp_protocol: protocol.to_owned(),
             otlp_headers_file: headers.map(PathBuf::from),
+            otlp_allow_plaintext: false,
             otlp_ca: None,
             otlp_service_name: None,
         };
@@ -189,5 +197,10 @@ mod tests {
             Some("--otlp-headers-file")
         );
         assert_eq!(refused(Some("https://c:4317"), "grpc", Some("headers")), None);
+        assert_eq!(
+            refused(Some("http://c:4317"), "grpc", None),
+            Some("--otlp-endpoint")
+        );
+        assert_eq!(refused(Some("http://127.0.0.1:4317"), "grpc", None), None);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 // The crate's other groups of flags bear names of their own.
 #[group(skip)]
 pub struct SecurityFlags {
-    /// Serve without encryption on an address that other machines can reach.
+    /// Serve without encryption on an address that other machines can reach, and post events of --event-webhook to one.
     #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
     pub allow_plaintext: bool,
 

@@ -1,10 +1,9 @@
 //! How a sink is reached: a webhook or a stream of NATS, as its file says. Reaches nothing.
 
 use super::nats::{Credentials, NatsTarget, Subject};
-use escapement_credentials::ClientTls;
+use escapement_credentials::{ClientTls, keeps_secrets};
 use escapement_triggers::Secret;
 use hyper::Uri;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// What the file says of it.
@@ -122,11 +121,9 @@ fn uri(written: &WrittenWay, encrypted: &str, plaintext: &str) -> Result<Uri, St
     {
         return Err("url must not hold a user or a password".to_owned());
     }
-    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
     match uri.scheme_str() {
         Some(scheme) if scheme == encrypted => Ok(uri),
-        Some(scheme) if scheme == plaintext && (is_loopback || written.allow_plaintext) => Ok(uri),
+        Some(scheme) if scheme == plaintext && (written.allow_plaintext || keeps_secrets(&uri)) => Ok(uri),
         Some(scheme) if scheme == plaintext => Err(format!(
             "url is not encrypted and leads to another machine; give {encrypted}://, or allow_plaintext = true if \
              the network itself is trusted"

@@ -8,6 +8,7 @@ fn refused(endpoint: &str, headers: Option<&str>) -> Option<&'static str> {
         endpoint: endpoint.to_owned(),
         headers_file: headers.map(PathBuf::from),
         ca: None,
+        allows_plaintext: false,
     };
     collector.problem().map(|(flag, _)| flag)
 }
@@ -22,6 +23,11 @@ fn what_does_not_go_together_is_refused() {
         "they would be sent unencrypted"
     );
     assert_eq!(refused("http://127.0.0.1:4317", Some("headers")), None);
+    assert_eq!(
+        refused("http://collector:4317", None),
+        Some("--otlp-endpoint"),
+        "names of steps and texts of errors would be read on the way"
+    );
 }
 
 #[test]
