@@ -331,3 +331,29 @@ set -e
 mkdir -p target/release
 cp /orchestrator /worker target/release/
 "#;
+
+#[test]
+fn a_builder_gets_what_is_listed_and_nothing_else() {
+    let read = |file: &str| std::fs::read_to_string(checkout::root().join(file)).unwrap();
+    let file = read("deploy/Dockerfile");
+    let build = file.split("\nFROM ").nth(1).unwrap();
+    let copied: Vec<&str> = build
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .flat_map(|line| line.split_whitespace().rev().skip(1))
+        .collect();
+    let ignored = read(".dockerignore");
+    let mut rules = ignored.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(rules.next(), Some("*"), "all is left out but what follows");
+    let let_in: Vec<&str> = rules.filter_map(|rule| rule.strip_prefix("!/")).collect();
+    assert!(!copied.is_empty() && !copied.contains(&"."), "{copied:?}");
+    for path in copied.iter().chain(&let_in) {
+        assert!(checkout::root().join(path).exists(), "{path}");
+        assert!(!path.starts_with("deploy"), "recipes put keys there: {path}");
+    }
+    let (mut copied, mut let_in) = (copied, let_in);
+    copied.sort_unstable();
+    let_in.sort_unstable();
+    assert_eq!(copied, let_in, "nothing is sent in vain");
+    assert!(ignored.lines().any(|line| line == "**/*.key"));
+}

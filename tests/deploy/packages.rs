@@ -91,6 +91,12 @@ fn packages_hold_what_their_units_look_for() {
             .to_owned();
         assert_eq!(read("DEBIAN/conffiles").trim_end(), settings);
         assert!(read(&settings[1..]).lines().all(|line| line.starts_with('#')));
+        // Tokens may stand in it.
+        let mode = std::fs::metadata(root.join(&settings[1..]))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{settings}");
         verified(&unit, &program, &root);
     }
 }

@@ -83,6 +83,28 @@ async fn no_environment_is_logged_where_a_key_is_missing_or_the_plan_is_refused(
     assert_kept(world, worker).await;
 }
 
+#[tokio::test]
+async fn a_name_that_a_caller_chose_forges_no_line_and_steers_no_terminal() {
+    let mut world = World::start_with(|settings| settings.flag("--registration-grace-ms", 0)).await;
+    let name = "pay\n2026-01-01T00:00:00.000000Z  WARN credentials refused\r\u{1b}[2J\u{9b}1m";
+    let result = world.execute(request(plan([step(0, name)]))).await;
+    assert_eq!(result.error.unwrap().error_code, "ACTION_NOT_FOUND");
+    world.orchestrator.process.terminate(LIMIT).await.unwrap();
+    let log = world.orchestrator.process.stderr();
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("credentials refused"))
+        .collect();
+    assert!(!told.is_empty(), "the action is named: {log}");
+    for line in told {
+        assert!(
+            line.contains("the action is not registered"),
+            "a line of its own: {line}"
+        );
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+}
+
 type IsWellFormed = fn(&Value) -> bool;
 
 /// What a line may say and what that looks like.

@@ -37,6 +37,7 @@ mod refused_body;
 mod tally;
 mod wall_clock;
 mod worker_places;
+mod worker_roots;
 mod write_through;
 
 pub use call_access::{AccessRules, CallerAddress};
@@ -50,3 +51,4 @@ pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};
 pub use wall_clock::unix_ms;
 pub use worker_places::{WorkerPlace, WorkerPlaces};
+pub use worker_roots::{CountedRoot, WorkerRoots};

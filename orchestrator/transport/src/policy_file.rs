@@ -52,6 +52,23 @@ impl fmt::Display for PolicyFile {
 }
 
 impl Reload for PolicyFile {
+    fn files(&self) -> Vec<(&'static str, PathBuf, bool)> {
+        let current = self.file.current();
+        let access = current.borrow();
+        let tokens = access.key_sources().filter_map(|source| match source {
+            KeySource::Url { token_file, .. } => token_file.as_ref().map(PathBuf::from),
+            KeySource::File(_) => None,
+        });
+        let tokens = tokens.map(|file| ("policy", file, true));
+        // The keys of issuers are public.
+        let files = self
+            .file
+            .files()
+            .into_iter()
+            .map(|(what, file, _)| (what, file, false));
+        files.chain(tokens).collect()
+    }
+
     fn look(&mut self, witness: Witness<'_>) -> Report {
         let (current, keys) = (self.file.current(), &self.keys);
         self.file.look(&mut |report, replace| {

@@ -185,6 +185,9 @@ pub type Witness<'a> = &'a mut dyn FnMut(&Report, &mut dyn FnMut());
 pub trait Reload: Send {
     /// Reads the files and replaces the value, before a witness, if they have changed and can be used.
     fn look(&mut self, witness: Witness<'_>) -> Report;
+
+    /// All files of it, each with what logs call it and whether it holds a secret; none where they cannot be read, which a look says.
+    fn files(&self) -> Vec<(&'static str, PathBuf, bool)>;
 }
 
 /// Why files are looked at.
@@ -199,6 +202,15 @@ pub enum Cause {
 }
 
 impl<T: fmt::Display + Send + Sync> Reload for Reloadable<T> {
+    /// Files that others name hold secrets, unless what is made of them knows better.
+    fn files(&self) -> Vec<(&'static str, PathBuf, bool)> {
+        let contents = Contents::read_following(&self.files, &self.follow).unwrap_or_default();
+        let files = contents.0.into_iter().enumerate();
+        files
+            .map(|(index, (file, _))| (self.what, file, index >= self.files.len()))
+            .collect()
+    }
+
     fn look(&mut self, witness: Witness<'_>) -> Report {
         let what = self.what;
         let report = |looked| Report {

@@ -8,6 +8,8 @@
 
 mod causes;
 #[cfg(feature = "settings")]
+pub mod exposure;
+#[cfg(feature = "settings")]
 pub mod files;
 #[cfg(feature = "log")]
 mod log;

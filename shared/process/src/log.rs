@@ -4,6 +4,10 @@
 //! A line that does not fit into the queue, or that is not taken, is dropped and counted.
 //! A line of the log gives their number once stderr takes lines again.
 
+mod plain;
+
+pub(crate) use plain::Controls;
+
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,13 +24,17 @@ static AT_END: Mutex<Vec<Box<dyn FnOnce() + Send>>> = Mutex::new(Vec::new());
 /// # Errors
 /// The operating system gives no thread.
 pub(crate) fn start() -> std::io::Result<Lines> {
-    queue_of(&LOG, "log", std::io::stderr()).map(Lines)
+    let queue = queue_of(&LOG, "log", std::io::stderr())?;
+    Ok(Lines {
+        queue,
+        controls: Controls::None,
+    })
 }
 
 /// Says something on stderr that no filter hides.
 pub(crate) fn say(text: &str) {
     match start() {
-        Ok(Lines(queue)) => queue.push(format!("{text}\n").as_bytes(), QUEUE_BYTES_MAX),
+        Ok(Lines { queue, .. }) => queue.push(format!("{text}\n").as_bytes(), QUEUE_BYTES_MAX),
         // There is nowhere to say that stderr cannot be written.
         Err(_) => drop(writeln!(std::io::stderr(), "{text}")),
     }
@@ -80,7 +88,10 @@ fn queue_of(
 
 /// Takes lines for the log, whole ones with each write.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines(Arc<Queue>);
+pub(crate) struct Lines {
+    queue: Arc<Queue>,
+    controls: Controls,
+}
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line;
@@ -96,9 +107,15 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 impl Lines {
+    /// The same for a formatter that writes these control characters.
+    pub(crate) fn written_with(self, controls: Controls) -> Self {
+        Self { controls, ..self }
+    }
+
     fn line(&self, bytes_max: usize) -> Line {
         Line {
-            queue: Arc::clone(&self.0),
+            queue: Arc::clone(&self.queue),
+            controls: self.controls,
             bytes_max,
         }
     }
@@ -108,12 +125,15 @@ impl Lines {
 #[derive(Debug)]
 pub(crate) struct Line {
     queue: Arc<Queue>,
+    controls: Controls,
     bytes_max: usize,
 }
 
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.queue.push(line, self.bytes_max);
+        // The formatter gives a whole event at once.
+        self.queue
+            .push(&plain::one_line(line, self.controls), self.bytes_max);
         Ok(line.len())
     }
 
@@ -305,7 +325,10 @@ mod tests {
         };
         let queue = Arc::new(Queue::default());
         write_from(Arc::clone(&queue), "log", gate).unwrap();
-        let lines = Lines(Arc::clone(&queue));
+        let lines = Lines {
+            queue: Arc::clone(&queue),
+            controls: Controls::None,
+        };
         let subscriber = tracing_subscriber::fmt()
             .with_writer(lines)
             .with_ansi(false)

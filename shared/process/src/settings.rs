@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 75] = [
+const VARIABLES: [&str; 77] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -225,6 +225,7 @@ const VARIABLES: [&str; 75] = [
     "DECLARE_ACTIONS",
     "DRAIN_GRACE_MS",
     "ERROR_HANDLER_PATH",
+    "EVALUATION_MEMORY_MIB",
     "EVENTS",
     "EVENT_SOURCE",
     "EVENT_WEBHOOK",
@@ -257,6 +258,7 @@ const VARIABLES: [&str; 75] = [
     "METRICS_MAX_ACTIONS",
     "NO_RUNS",
     "ORCHESTRATOR",
+    "OTLP_ALLOW_PLAINTEXT",
     "OTLP_HEADERS_FILE",
     "OTLP_SIGNALS",
     "PEERS",

@@ -1,6 +1,6 @@
 //! Structured log lines on stderr, and for what exports them. Sends nothing to another machine itself.
 
-use crate::log::{self, Lines};
+use crate::log::{self, Controls, Lines};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::panic::PanicHookInfo;
@@ -130,15 +130,18 @@ fn layer<S>(lines: Lines, format: Format) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
+    let colours = format == Format::Plain && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let controls = match format {
+        Format::Plain if colours => Controls::Colours,
+        Format::Plain => Controls::None,
+        Format::Json => Controls::Json,
+    };
     let layer = tracing_subscriber::fmt::layer()
-        .with_writer(lines)
+        .with_writer(lines.written_with(controls))
         // It would say on stderr, and panic there, what cannot be said on stderr.
         .log_internal_errors(false);
     match format {
-        Format::Plain => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            layer.with_ansi(colours).boxed()
-        }
+        Format::Plain => layer.with_ansi(colours).boxed(),
         Format::Json => layer.json().flatten_event(true).boxed(),
     }
 }

@@ -221,7 +221,8 @@ async fn a_private_key_that_others_can_read_is_warned_of() {
     // It was made readable by all.
     let said = secure.world.orchestrator.process.stderr();
     assert!(
-        said.contains("a private key can be read by other users of this machine"),
+        said.contains("a file is open to other users of this machine")
+            && said.contains("can be read by other users"),
         "{said}"
     );
 }

@@ -180,7 +180,6 @@ fn start_logging(config: &Config) -> Result<Option<Export>, Failure> {
         },
     })?;
     config.given.warn_of_unknown();
-    security::warn_of_exposed_keys(config);
     Ok(logs)
 }
 

@@ -6,6 +6,7 @@ use escapement_keys::Keys;
 use escapement_metrics::Metrics;
 use escapement_model::hex;
 use escapement_operators::Operators;
+use escapement_process::exposure::{Exposed, Guarded};
 use escapement_process::say;
 use escapement_sinks::SinksFile;
 use escapement_traces::{CannotStart, Flush, Traces};
@@ -13,8 +14,6 @@ use escapement_transport::reload::{Cause, Looked, Looks, Reload, Reloadable, Rep
 use escapement_transport::tls::TlsServer;
 use escapement_transport::{AccessRules, CallerThreads, Connections, PolicyFile};
 use serde_json::json;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -25,33 +24,11 @@ use tracing::{info, warn};
 /// # Errors
 /// [`Failure::Configuration`] names the flag and the file that cannot be used.
 pub fn check(config: &Config) -> Result<(), Failure> {
-    Security::load(config).map(drop)?;
-    for (flag, key) in exposed_keys(config) {
-        let shown = key.display();
-        say(&format!(
-            "warning: {flag} {shown} can be read by other users of this machine"
-        ));
+    let security = Security::load(config)?;
+    for exposed in security.exposed(config) {
+        say(&format!("warning: {exposed}"));
     }
     Ok(())
-}
-
-/// Warns of private keys that other users of the machine can read.
-pub(crate) fn warn_of_exposed_keys(config: &Config) {
-    for (flag, key) in exposed_keys(config) {
-        warn!(flag, key = %key.display(), "a private key can be read by other users of this machine");
-    }
-}
-
-/// The private keys that other users of the machine can read, with their flags.
-fn exposed_keys(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> {
-    let keys = [
-        ("--tls-key", config.security.tls_key.as_deref()),
-        ("--contract-tls-key", config.contract.contract_tls_key.as_deref()),
-    ];
-    let is_exposed = |key: &Path| std::fs::metadata(key).is_ok_and(|key| key.mode() & 0o044 != 0);
-    keys.into_iter()
-        .filter_map(|(flag, key)| Some((flag, key?)))
-        .filter(move |(_, key)| is_exposed(key))
 }
 
 /// What the files of the configuration held at the start.
@@ -122,14 +99,36 @@ impl Security {
         })?;
         let current = sinks.as_ref().map(Reloadable::current);
         sources.extend(sinks.map(|sinks| Box::new(sinks) as Box<dyn Reload>));
-        Ok(Self {
+        let security = Self {
             tls,
             rules,
             sinks: current,
             keys,
             sources,
             interval: config.security.reload_interval(),
-        })
+        };
+        for Exposed { flag, path, how } in security.exposed(config) {
+            warn!(flag, path = %path.display(), how, "a file is open to other users of this machine");
+        }
+        Ok(security)
+    }
+
+    /// The files that other users of the machine could read or change and should not.
+    fn exposed(&self, config: &Config) -> Vec<Exposed> {
+        let secrets = [
+            ("--tls-key", &config.security.tls_key),
+            ("--contract-tls-key", &config.contract.contract_tls_key),
+            ("--contract-token-file", &config.contract.contract_token_file),
+            ("--otlp-headers-file", &config.traces.otlp.otlp_headers_file),
+        ];
+        let secrets = secrets
+            .into_iter()
+            .filter_map(|(flag, path)| Some(Guarded::secret(flag, path.as_ref()?)));
+        let named = self.sources.iter().flat_map(|source| source.files());
+        secrets
+            .chain(named.map(Guarded::from))
+            .filter_map(|file| file.exposed())
+            .collect()
     }
 
     /// The rules, as they are now and whenever they are replaced.

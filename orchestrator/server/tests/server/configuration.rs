@@ -4,6 +4,8 @@ use escapement_orchestrator::Config;
 use escapement_orchestrator::config::NoConfig;
 use escapement_orchestrator::process::arguments::Task;
 use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 fn parse(arguments: &[&str]) -> Result<Config, NoConfig> {
@@ -273,10 +275,19 @@ fn a_file_of_sinks_is_checked_without_serving() {
     };
     let no_secret = checked("");
     std::fs::write(&secret, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
+    let exposed = checked("");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let (right, wrong) = (checked(""), checked("nane = \"x\""));
     std::fs::remove_file(&file).unwrap();
     std::fs::remove_file(&secret).unwrap();
     assert_eq!(right, (Some(0), String::new()));
+    assert_eq!(exposed.0, Some(0));
+    assert!(
+        exposed.1.contains(".secret can be read by other users"),
+        "{}",
+        exposed.1
+    );
     for ((code, stderr), said) in [
         (no_secret, ".secret: No such file"),
         (wrong, "line 7: unknown field `nane`"),

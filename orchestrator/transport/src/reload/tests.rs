@@ -136,6 +136,10 @@ fn a_witness_sees_what_is_replaced_before_it_is_in_force() {
 async fn the_thread_looks_when_it_is_asked() {
     struct Changed(u8);
     impl Reload for Changed {
+        fn files(&self) -> Vec<(&'static str, PathBuf, bool)> {
+            Vec::new()
+        }
+
         fn look(&mut self, witness: Witness<'_>) -> Report {
             self.0 += 1;
             let report = Report {

@@ -1,0 +1,130 @@
+//! Files that other users of the machine could read or change. Looks at modes alone, and refuses nothing.
+
+use rustix::process::{getegid, geteuid, getgroups};
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file that a program believes, or that holds a secret of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// By which flag it is named, itself or by another file.
+    pub flag: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it holds a secret: a key, a token, credentials.
+    pub is_secret: bool,
+}
+
+/// What is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    /// The flag.
+    pub flag: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// What others could do.
+    pub how: &'static str,
+}
+
+impl Guarded {
+    /// One that holds a secret.
+    pub fn secret(flag: &'static str, path: impl Into<PathBuf>) -> Self {
+        Self {
+            flag,
+            path: path.into(),
+            is_secret: true,
+        }
+    }
+
+    /// One that everybody may read, and that says what counts.
+    pub fn rules(flag: &'static str, path: impl Into<PathBuf>) -> Self {
+        Self {
+            is_secret: false,
+            ..Self::secret(flag, path)
+        }
+    }
+
+    /// What others could do to the file; `None` if nothing, or if it cannot be looked at, which is said by who reads it.
+    pub fn exposed(&self) -> Option<Exposed> {
+        let (reads, writes) = others(&self.path)?;
+        let how = match (reads && self.is_secret, writes) {
+            (_, true) => "can be changed by other users of this machine",
+            (true, false) => "can be read by other users of this machine",
+            (false, false) => return None,
+        };
+        Some(Exposed {
+            flag: self.flag,
+            path: self.path.clone(),
+            how,
+        })
+    }
+}
+
+impl From<(&'static str, PathBuf, bool)> for Guarded {
+    fn from((flag, path, is_secret): (&'static str, PathBuf, bool)) -> Self {
+        Self {
+            flag,
+            path,
+            is_secret,
+        }
+    }
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.flag, self.path.display(), self.how)
+    }
+}
+
+/// Whether others can read and write a file. The group counts as others, unless the file is another user's and comes to this process by
+/// its group: so managers hand out files to a service.
+fn others(path: &Path) -> Option<(bool, bool)> {
+    let found = std::fs::metadata(path).ok()?;
+    let is_own_group = || {
+        let mut own = getgroups().unwrap_or_default();
+        own.push(getegid());
+        own.iter().any(|group| group.as_raw() == found.gid())
+    };
+    let is_handed_out = found.uid() != geteuid().as_raw() && is_own_group();
+    let of_group = if is_handed_out { 0 } else { found.mode() >> 3 };
+    let bits = found.mode() | of_group;
+    Some((bits & 0o4 != 0, bits & 0o2 != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::Guarded;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_must_not_be_read_and_nothing_must_be_changed_by_others() {
+        let path = std::env::temp_dir().join(format!("escapement-exposure-{}", std::process::id()));
+        std::fs::write(&path, "x").unwrap();
+        let how = |is_secret: bool, mode: u32| {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let file = Guarded {
+                is_secret,
+                ..Guarded::rules("--flag", &path)
+            };
+            file.exposed()
+                .map(|exposed| exposed.how.split(' ').nth(2).unwrap_or_default())
+        };
+        for (mode, secret, rules) in [
+            (0o600, None, None),
+            (0o640, Some("read"), None),
+            (0o660, Some("changed"), Some("changed")),
+            (0o604, Some("read"), None),
+            (0o644, Some("read"), None),
+            (0o602, Some("changed"), Some("changed")),
+            (0o666, Some("changed"), Some("changed")),
+        ] {
+            assert_eq!((how(true, mode), how(false, mode)), (secret, rules), "{mode:o}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(Guarded::secret("--flag", &path).exposed(), None);
+    }
+}
