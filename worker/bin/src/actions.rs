@@ -3,8 +3,8 @@
 
 use crate::config::Config;
 use crate::handlers::{
-    delay, echo, execute_plan, fail, file_read, file_stat, file_write, http_request, json_query, llm_chat,
-    process_run, template_render,
+    delay, echo, execute_plan, fail, file_read, file_stat, file_write, http_request, json_filter, json_query,
+    llm_chat, process_run, template_fill, template_render,
 };
 use escapement_sdk::{StepContext, WorkerBuilder};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Offer {
 ///
 /// An action that would only ever answer "off" is not offered,
 /// so that its steps go to a worker that has it open.
-pub fn offers(config: &Config) -> [(&'static str, Offer); 12] {
+pub fn offers(config: &Config) -> [(&'static str, Offer); 14] {
     let needs = |flag, is_given| if is_given { Offer::Open } else { Offer::Needs(flag) };
     let with_root = needs("--root DIRECTORY", config.root.is_some());
     let with_model = needs("--llm-endpoint URL", config.llm.is_some());
@@ -39,7 +39,9 @@ pub fn offers(config: &Config) -> [(&'static str, Offer); 12] {
         (file_stat::NAME, with_root),
         (file_write::NAME, with_root),
         (json_query::NAME, Offer::Open),
+        (json_filter::NAME, Offer::Open),
         (template_render::NAME, Offer::Open),
+        (template_fill::NAME, Offer::Open),
         (llm_chat::NAME, with_model),
         (execute_plan::NAME, Offer::Open),
         (delay::NAME, Offer::Open),
@@ -72,7 +74,9 @@ fn add(builder: WorkerBuilder, name: &str, config: &Arc<Config>) -> WorkerBuilde
         file_stat::NAME => configured!(file_stat),
         file_write::NAME => configured!(file_write),
         json_query::NAME => configured!(json_query),
+        json_filter::NAME => configured!(json_filter),
         template_render::NAME => configured!(template_render),
+        template_fill::NAME => configured!(template_fill),
         llm_chat::NAME => configured!(llm_chat),
         execute_plan::NAME => configured!(execute_plan),
         delay::NAME => builder.handler_with(delay::action(), delay::run),

@@ -1,10 +1,13 @@
 //! The configuration after it was checked: a `Config` holds nothing that cannot work. Runs no handler.
 
 use crate::actions::{self, Offer};
+use crate::eval::budget::Budget;
 use crate::handlers::{http_request, llm_chat, process_run};
 use crate::http_client::{Target, port_of};
 use crate::options::Options;
 use crate::sandbox::Root;
+use crate::secrets::Secrets;
+use escapement_process::exposure::{Exposed, Guarded};
 use escapement_sdk::{ClientTls, Credentials};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,8 +27,12 @@ pub struct Config {
     pub llm: Option<LlmEndpoint>,
     /// With what the worker comes to its orchestrators.
     pub credentials: Credentials,
+    /// What those who are asked may be shown and never said back.
+    pub secrets: Secrets,
     /// The program that evaluates filters and templates: the worker itself.
     pub evaluator: PathBuf,
+    /// The memory of all evaluations together.
+    pub evaluations: Budget,
     /// The actions to offer.
     pub actions: BTreeSet<&'static str>,
 }
@@ -66,7 +73,9 @@ impl Config {
             hosts: AllowedHosts::default(),
             llm: None,
             credentials: Credentials::new(),
+            secrets: Secrets::default(),
             evaluator,
+            evaluations: Budget::of_machine(),
             actions: BTreeSet::new(),
         }
     }
@@ -86,6 +95,11 @@ impl Config {
         }
         let mut config = Self::closed(evaluator);
         config.credentials = credentials(options, scheme == Some("https"))?;
+        let files = [&options.token_file, &options.llm_api_key_file];
+        config.secrets = Secrets::new(
+            options.token.secret().map(str::to_owned),
+            files.into_iter().flatten().cloned(),
+        );
         if let Some(path) = &options.root {
             let opened = Root::open(path).map_err(|error| {
                 wrong(format!(
@@ -102,7 +116,10 @@ impl Config {
         for host in &options.allow_host {
             config.hosts.allow(host)?;
         }
-        config.llm = llm_endpoint(options)?;
+        config.llm = llm_endpoint(options, &config)?;
+        if let Some(mib) = options.evaluation_memory_mib {
+            config.evaluations = Budget::with_mib(mib);
+        }
         config.actions = chosen_actions(&config, &options.actions)?;
         Ok(config)
     }
@@ -196,7 +213,7 @@ fn credentials(options: &Options, is_encrypted: bool) -> Result<Credentials, Con
     Ok(credentials)
 }
 
-fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
+fn llm_endpoint(options: &Options, config: &Config) -> Result<Option<LlmEndpoint>, ConfigError> {
     let Some(text) = &options.llm_endpoint else {
         return match (&options.llm_api_key_file, &options.llm_model) {
             (None, None) => Ok(None),
@@ -218,6 +235,12 @@ fn llm_endpoint(options: &Options) -> Result<Option<LlmEndpoint>, ConfigError> {
     Target::of(&url).map_err(|why| wrong(format!("--llm-endpoint {text:?} {why}")))?;
     if let Some(path) = &options.llm_api_key_file {
         read_api_key(path)?;
+        if !config.credentials.may_show_secrets_to(&whole) {
+            return Err(wrong(format!(
+                "--llm-api-key-file is not sent unencrypted to {whole}, which other machines can read; give https://, or \
+                 --allow-plaintext if the network itself is trusted"
+            )));
+        }
     }
     Ok(Some(LlmEndpoint {
         url,
@@ -312,6 +335,25 @@ fn chosen_actions(config: &Config, wanted: &[String]) -> Result<BTreeSet<&'stati
         }
     }
     Ok(chosen)
+}
+
+/// The files of the worker that other users of the machine could read or change and should not.
+pub fn exposed(options: &Options) -> impl Iterator<Item = Exposed> {
+    let secrets = [
+        ("--token-file", &options.token_file),
+        ("--tls-key", &options.tls_key),
+        ("--llm-api-key-file", &options.llm_api_key_file),
+        ("--otlp-headers-file", &options.otlp.otlp_headers_file),
+    ];
+    let rules = [
+        ("--tls-ca", &options.tls_ca),
+        ("--tls-cert", &options.tls_cert),
+        ("--otlp-ca", &options.otlp.otlp_ca),
+    ];
+    let secrets = secrets.map(|(flag, path)| path.as_ref().map(|path| Guarded::secret(flag, path)));
+    let rules = rules.map(|(flag, path)| path.as_ref().map(|path| Guarded::rules(flag, path)));
+    let files = secrets.into_iter().chain(rules).flatten();
+    files.filter_map(|file| file.exposed())
 }
 
 fn wrong(text: String) -> ConfigError {

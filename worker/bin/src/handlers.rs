@@ -9,9 +9,11 @@ pub mod file_read;
 pub mod file_stat;
 pub mod file_write;
 pub mod http_request;
+pub mod json_filter;
 pub mod json_query;
 pub mod llm_chat;
 pub mod process_run;
+pub mod template_fill;
 pub mod template_render;
 
 use crate::config::Config;
@@ -20,6 +22,7 @@ use crate::sandbox::{Root, wrong_content};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use escapement_sdk::{StepContext, StepError, codes};
+use escapement_wire::json::outside;
 use http::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -96,14 +99,9 @@ pub(crate) async fn read_text(config: &Config, path: &str) -> Result<String, Ste
     String::from_utf8(read_input(config, path).await?).map_err(|_| wrong_content(path, "is no UTF-8 text"))
 }
 
-/// Reads a JSON file that is one of the step's inputs.
-pub(crate) async fn read_json(config: &Config, path: &str) -> Result<Value, StepError> {
-    parse_json(path, &read_input(config, path).await?)
-}
-
-/// Reads the content of a JSON file.
+/// Reads the content of a JSON file. No digit of an integer is lost: one that a double does not hold is a text.
 pub(crate) fn parse_json(path: &str, content: &[u8]) -> Result<Value, StepError> {
-    serde_json::from_slice(content).map_err(|error| wrong_content(path, format_args!("is no JSON: {error}")))
+    outside::value(content).map_err(|error| wrong_content(path, format_args!("is no JSON: {error}")))
 }
 
 /// `INVALID_PAYLOAD` for inputs that decode and still make no sense.

@@ -22,3 +22,4 @@ pub mod limits;
 pub mod output_size;
 pub mod process;
 pub mod sandbox;
+pub mod secrets;

@@ -33,8 +33,6 @@ pub const PATH_CHARS_MAX: usize = 1024;
 pub const EVALUATION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Seconds of processor time after which the kernel ends an evaluation, even one whose worker is gone.
 pub const EVALUATION_CPU_SECONDS_MAX: u64 = 15;
-/// Bytes of address space of an evaluation: 1 GiB.
-pub const EVALUATION_MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Results of a jq filter if the input names no other limit.
 pub const RESULTS_DEFAULT: usize = 1000;
 /// Results of a jq filter at most.

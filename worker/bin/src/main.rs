@@ -6,16 +6,17 @@
 use escapement_otlp::Export;
 use escapement_process::probe::Probe;
 use escapement_sdk::{SessionEvent, Worker, WorkerBuilder, WorkerError};
-use escapement_worker::config::Config;
+use escapement_worker::config::{self, Config};
 use escapement_worker::exports::{self, SERVICE_NAME};
 use escapement_worker::figures::Figures;
 use escapement_worker::options::{Options, Other};
+use escapement_worker::sandbox::Root;
 use escapement_worker::{actions, eval};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 fn main() -> ExitCode {
     if let Some(code) = eval::child::exit_code_if_asked() {
@@ -54,6 +55,9 @@ fn run() -> ExitCode {
         );
     }
     options.given.warn_of_unknown();
+    for exposed in config::exposed(&options) {
+        warn!(flag = exposed.flag, path = %exposed.path.display(), how = exposed.how, "a file is open to other users of this machine");
+    }
     let config = match std::env::current_exe() {
         Ok(evaluator) => Config::from_options(&options, evaluator),
         Err(fault) => {
@@ -142,6 +146,10 @@ fn builder(options: &Options, config: &Arc<Config>, figures: Option<Figures>) ->
             announce(event, &label);
             of_sessions.iter().for_each(|figures| figures.session(event));
         });
+    // So that an orchestrator can tell whether its workers see the same files.
+    if let Some(id) = config.root.as_ref().and_then(Root::id) {
+        builder = builder.label("root", id);
+    }
     if let Some(figures) = figures {
         builder = builder.on_attempt(move |event| figures.attempt(event));
     }

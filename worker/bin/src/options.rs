@@ -65,7 +65,8 @@ pub struct Options {
     #[arg(long, env = "ESCAPEMENT_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Send the token even where everybody on the way can read it: to an http:// address of another machine.
+    /// Send the token, and the key of --llm-api-key-file, even where everybody on the way can read it: to an http:// address of another
+    /// machine.
     #[arg(long, env = "ESCAPEMENT_ALLOW_PLAINTEXT", value_parser = BoolishValueParser::new())]
     pub allow_plaintext: bool,
 
@@ -136,8 +137,15 @@ pub struct Options {
     pub llm_model: Option<String>,
 
     /// The file that holds the key of the endpoint. Read anew for every call, so that a key can be replaced.
+    /// It is not sent unencrypted to another machine unless --allow-plaintext is given.
     #[arg(long, env = "ESCAPEMENT_LLM_API_KEY_FILE", value_name = "FILE")]
     pub llm_api_key_file: Option<PathBuf>,
+
+    /// MiB that all evaluations of `json.query` and `template.render` may have together; 64 to 1048576. Default: a quarter of what the
+    /// container may have, and 1024 at most.
+    #[arg(long, env = "ESCAPEMENT_EVALUATION_MEMORY_MIB", value_name = "MIB",
+          value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub evaluation_memory_mib: Option<u32>,
 
     /// Offer these actions only, separated by commas. Default: every action that is open.
     #[arg(long, env = "ESCAPEMENT_ACTIONS", value_name = "LIST", value_delimiter = ',')]

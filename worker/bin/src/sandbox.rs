@@ -10,7 +10,9 @@
 use crate::digest::{sha256_hex, sha256_hex_of};
 use crate::limits::{MAGIC_BYTES, OUTPUT_FILE_BYTES_MAX, PATH_CHARS_MAX};
 use escapement_sdk::{StepError, codes};
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, open, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, fsync, linkat, mkdirat, open, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::json;
@@ -75,6 +77,39 @@ impl Root {
         Ok(Self {
             directory: Arc::new(directory),
         })
+    }
+
+    /// Returns the id of the directory, which is the same for every worker that sees it: what the file [`ID_FILE`] in it holds. The first
+    /// worker makes it; `None` if it is not there and cannot be made.
+    pub fn id(&self) -> Option<String> {
+        if let Some(id) = self.written_id() {
+            return Some(id);
+        }
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).ok()?;
+        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let temporary = format!(".escapement-{id}.tmp");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(
+            &self.directory,
+            temporary.as_str(),
+            flags,
+            Mode::from_raw_mode(0o644),
+        )
+        .ok()?;
+        if fill(File::from(file), id.as_bytes()).is_ok() {
+            // Of several workers that start at once one is the first; the others find what it made.
+            let (from, to) = (temporary.as_str(), ID_FILE);
+            let _there_already = linkat(&self.directory, from, &self.directory, to, AtFlags::empty());
+        }
+        let _gone = unlinkat(&self.directory, temporary.as_str(), AtFlags::empty());
+        self.written_id()
+    }
+
+    fn written_id(&self) -> Option<String> {
+        let bytes = self.read_now(ID_FILE, ID_BYTES_MAX).ok()?;
+        let id = String::from_utf8(bytes).ok()?.trim().to_owned();
+        (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
     }
 
     /// Reads a regular file of at most `bytes_max` bytes.
@@ -188,6 +223,7 @@ impl Root {
 
     fn write_now(&self, path: &str, content: &[u8], make_directories: bool) -> Result<Written, StepError> {
         let (directory, name) = self.parent(path, make_directories)?;
+        may_be_replaced(path, &directory, name)?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(StepError::unknown)?;
         let temporary = format!(".escapement-{:016x}.tmp", u64::from_be_bytes(random));
@@ -233,6 +269,19 @@ impl Root {
             )
             .map_err(|errno| refused(path, errno))
         })
+    }
+}
+
+/// Refuses a name that stands for a pipe, a socket or a device: what waits at its other end would never hear of it.
+fn may_be_replaced(path: &str, directory: &OwnedFd, name: &str) -> Result<(), StepError> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => match FileType::from_raw_mode(found.st_mode) {
+            // The exchange itself fails for a directory.
+            FileType::RegularFile | FileType::Symlink | FileType::Directory => Ok(()),
+            _ => Err(not_allowed(path, "names no regular file")),
+        },
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(refused(path, errno)),
     }
 }
 
@@ -302,5 +351,8 @@ pub(crate) fn wrong_content(path: &str, why: impl std::fmt::Display) -> StepErro
         .fatal()
 }
 
+/// The file that holds the id of the directory.
+pub const ID_FILE: &str = ".escapement-root";
+const ID_BYTES_MAX: usize = 64;
 const NOT_FOUND: &str = "FILE_NOT_FOUND";
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -5,24 +5,33 @@ mod filter;
 mod template;
 
 use crate::eval::parent::{EVALUATE_ARGUMENT, Program, Reply, Request};
-use crate::limits::{EVALUATION_CPU_SECONDS_MAX, EVALUATION_MEMORY_BYTES_MAX};
+use crate::limits::EVALUATION_CPU_SECONDS_MAX;
 use rustix::process::{Resource, Rlimit, setrlimit};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 /// Evaluates and says how to exit, if the first argument asks for it; otherwise the worker is meant.
 pub fn exit_code_if_asked() -> Option<ExitCode> {
-    let asked = std::env::args_os()
-        .nth(1)
+    let mut arguments = std::env::args_os().skip(1);
+    let is_asked = arguments
+        .next()
         .is_some_and(|argument| argument == EVALUATE_ARGUMENT);
-    asked.then(|| match serve() {
+    is_asked.then(|| match serve(arguments.next().as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     })
 }
 
-fn serve() -> io::Result<()> {
-    limit(Resource::As, EVALUATION_MEMORY_BYTES_MAX)?;
+/// `memory`: how many bytes it may take beyond what it has as it begins.
+fn serve(memory: Option<&OsStr>) -> io::Result<()> {
+    let memory = memory
+        .and_then(OsStr::to_str)
+        .and_then(|bytes| bytes.parse().ok());
+    let memory: u64 = memory.ok_or(io::ErrorKind::InvalidInput)?;
+    // If the machine runs out of memory all the same, this process goes before anything else does.
+    let _unchanged = std::fs::write("/proc/self/oom_score_adj", "1000");
+    limit(Resource::As, own_bytes().saturating_add(memory))?;
     limit(Resource::Cpu, EVALUATION_CPU_SECONDS_MAX)?;
     limit(Resource::Core, 0)?;
     let mut input = Vec::new();
@@ -46,6 +55,17 @@ fn evaluate(request: &Request, document: &[u8]) -> Reply {
         Program::Template { template } => template::render(template, document, request.output_bytes_max),
     }
 }
+
+/// The address space that the program takes by itself, mostly as what it was mapped from.
+fn own_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(OWN_BYTES_DEFAULT, |kib| kib << 10)
+}
+
+/// More than that, where it is not told.
+const OWN_BYTES_DEFAULT: u64 = 256 << 20;
 
 fn limit(resource: Resource, value: u64) -> io::Result<()> {
     Ok(setrlimit(

@@ -5,6 +5,7 @@
 //! and none of that can be stopped in a thread.
 //! A child process can be killed and limited; it costs about two milliseconds.
 
+use crate::eval::budget::Budget;
 use crate::limits::{EVALUATION_TIME_MAX, STDERR_TAIL_BYTES};
 use crate::process;
 use escapement_sdk::{StepContext, StepError, codes};
@@ -60,23 +61,30 @@ pub enum Reply {
 /// Evaluates `request` on `document` (JSON text), in at most 10 s or what the step has left.
 ///
 /// # Errors
-/// `failure_code` if the program fails or takes too long;
+/// `timeout_code` if the program takes too long;
 /// `RESOURCE_EXHAUSTED` (fatal) if it ends the child process,
 /// as one does that needs too much memory or stack;
 /// `UNKNOWN_ERROR` (fatal) if the child cannot be started.
 pub async fn evaluate(
     evaluator: &Path,
+    budget: &Budget,
     request: &Request,
     document: &[u8],
     context: &StepContext,
-    failure_code: &str,
+    timeout_code: &str,
 ) -> Result<Reply, StepError> {
     let mut stdin = serde_json::to_vec(request).map_err(StepError::unknown)?;
     stdin.push(b'\n');
     stdin.extend_from_slice(document);
+    // While it waits for others the step's own time runs, and nothing else.
+    let share = budget.share(document.len()).await?;
     let mut command = Command::new(evaluator);
     // Nothing of the worker's environment: jq can read its own with `env`.
-    command.arg(EVALUATE_ARGUMENT).env_clear().current_dir("/");
+    let bytes = share.bytes.to_string();
+    command
+        .args([EVALUATE_ARGUMENT, &bytes])
+        .env_clear()
+        .current_dir("/");
     let time_max = EVALUATION_TIME_MAX.min(context.time_left());
     // Escaping in JSON makes at most six bytes of one.
     let reply_max = request
@@ -94,7 +102,7 @@ pub async fn evaluate(
         })?,
         Err(_) => {
             let message = format!("stopped after {} ms", time_max.as_millis());
-            return Err(StepError::new(failure_code, message).context(json!({ "reason": "time_limit" })));
+            return Err(StepError::new(timeout_code, message).context(json!({ "reason": "time_limit" })));
         }
     };
     if !finished.status.success() {

@@ -8,7 +8,7 @@ mod call;
 mod document;
 mod verdict;
 
-use super::{invalid, read_json, root_of, until_cancelled};
+use super::{invalid, read_input, root_of, until_cancelled};
 use crate::config::Config;
 use crate::limits::CHILDREN_MAX;
 use crate::sandbox::Written;
@@ -110,17 +110,14 @@ pub fn action() -> Action {
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     let plan = match (&input.plan, &input.plan_file) {
         (Some(plan), None) => plan.clone(),
-        (None, Some(path)) => match read_json(&config, path).await? {
-            Value::Object(plan) => plan,
-            _ => return Err(invalid(format!("{path} holds no JSON object"))),
-        },
+        (None, Some(path)) => document::in_file(path, &read_input(&config, path).await?)?,
         _ => return Err(invalid("exactly one of plan and plan_file is needed")),
     };
     if input.output_file.is_some() {
         root_of(&config)?;
     }
     let request = document::request(plan, &input, &context)?;
-    let own_id = !(input.execution_id.is_some() && context.attempt() == 1);
+    let own_id = !(input.execution_id.is_some() && context.run_attempt() == 1);
     let result = until_cancelled(&context, call::settle(request, own_id, &context)).await?;
     verdict::judge(&result, &context)?;
     let document = verdict::to_json(&result)?;

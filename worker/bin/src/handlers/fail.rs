@@ -23,7 +23,7 @@ pub struct Input {
     /// Diagnostic data.
     #[serde(default)]
     pub context: Map<String, Value>,
-    /// The attempt from which on it succeeds. Absent: never.
+    /// The attempt from which on it succeeds, counted over the run where there is one. Absent: never.
     pub succeed_on_attempt: Option<u32>,
 }
 
@@ -45,6 +45,8 @@ pub enum Weight {
 pub struct Output {
     /// The attempt that succeeded.
     pub attempt: u32,
+    /// What all attempts had in common.
+    pub idempotency_key: String,
 }
 
 /// The action.
@@ -73,9 +75,13 @@ pub fn action() -> Action {
 /// # Errors
 /// What the input says.
 pub async fn run(input: Input, context: StepContext) -> Result<Output, StepError> {
-    let attempt = context.attempt();
+    let attempt = context.run_attempt();
     if input.succeed_on_attempt.is_some_and(|first| attempt >= first) {
-        return Ok(Output { attempt });
+        let idempotency_key = context.idempotency_key().to_owned();
+        return Ok(Output {
+            attempt,
+            idempotency_key,
+        });
     }
     let severity = match input.severity {
         Weight::Warn => Severity::Warn,

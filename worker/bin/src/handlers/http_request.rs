@@ -12,6 +12,7 @@ use crate::output_size::fitting;
 use crate::sandbox::Written;
 use bytes::Bytes;
 use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
+use escapement_wire::json::outside;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,8 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         answer_bytes_max: answer_bytes_max(&input, &config)?,
     };
     let asking = async { send(ask).await.map_err(step_error) };
-    let answer = until_cancelled(&context, asking).await?;
+    let hidden = config.secrets.now();
+    let answer = hidden.answer(until_cancelled(&context, asking).await?);
     let status = answer.status.as_u16();
     if !input
         .expected_statuses
@@ -150,7 +152,9 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     {
         return Err(unexpected(&answer));
     }
-    fitting(output(&input, &config, answer).await?, "HTTP_TOO_LARGE")
+    let mut output = output(&input, &config, answer).await?;
+    output.body = output.body.map(|body| hidden.value(body));
+    fitting(output, "HTTP_TOO_LARGE")
 }
 
 fn unexpected(answer: &Answer) -> StepError {
@@ -286,7 +290,7 @@ async fn output(input: &Input, config: &Config, answer: Answer) -> Result<Output
         });
     }
     let parsed = if says_json(&answer.headers) {
-        serde_json::from_slice(&answer.body).ok()
+        outside::value(&answer.body).ok()
     } else {
         None
     };

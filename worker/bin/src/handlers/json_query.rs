@@ -82,8 +82,8 @@ pub fn action() -> Action {
 ///
 /// # Errors
 /// `INVALID_PAYLOAD` (fatal) for a filter that does not compile;
-/// `JQ_ERROR` for one that fails, takes too long or gives
-/// too much; `RESOURCE_EXHAUSTED` (fatal) for one that needs too much memory or stack; the file codes.
+/// `JQ_ERROR` for one that fails or gives too much; `JQ_TIMEOUT` for one that takes too long;
+/// `RESOURCE_EXHAUSTED` (fatal) for one that needs too much memory or stack; the file codes.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     if !(1..=RESULTS_MAX).contains(&input.results_max) {
         return Err(invalid(format!("results_max is 1 to {RESULTS_MAX}")));
@@ -115,7 +115,14 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         program,
         output_bytes_max,
     };
-    let evaluating = evaluate(&config.evaluator, &request, &document, &context, "JQ_ERROR");
+    let evaluating = evaluate(
+        &config.evaluator,
+        &config.evaluations,
+        &request,
+        &document,
+        &context,
+        "JQ_TIMEOUT",
+    );
     let results = match until_cancelled(&context, evaluating).await? {
         Reply::Results(results) => results,
         Reply::Malformed(why) => return Err(invalid(format!("the filter does not compile: {why}"))),

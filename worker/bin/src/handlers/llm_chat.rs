@@ -10,7 +10,9 @@ use crate::http_client::{Answer, Ask, HttpFault, send};
 use crate::limits::{LLM_ANSWER_BYTES_MAX, REMOTE_TEXT_BYTES, RETRY_AFTER_BYTES, TOOLS_MAX};
 use crate::output_size::fitting;
 use crate::sandbox::Written;
+use crate::secrets::Hidden;
 use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
+use escapement_wire::json::outside;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -173,7 +175,7 @@ fn call_schema() -> Value {
 ///
 /// # Errors
 /// `LLM_NOT_CONFIGURED` and `INVALID_PAYLOAD` (both fatal); `LLM_UNAVAILABLE` if another attempt may help;
-/// `LLM_REJECTED` if it would not; `LLM_INVALID_RESPONSE`; the file codes.
+/// `LLM_REJECTED` if it would not; `LLM_REFUSED` if the model does not want to; `LLM_INVALID_RESPONSE`; the file codes.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     let endpoint = config.llm.as_ref().ok_or_else(|| {
         StepError::new(
@@ -186,7 +188,7 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         root_of(&config)?;
     }
     let names = Names::of(&input.tools)?;
-    let mut headers = headers(endpoint)?;
+    let (mut headers, hidden) = headers(endpoint, config.secrets.now())?;
     carry_trace(&context, &mut headers);
     let ask = Ask {
         method: Method::POST,
@@ -197,10 +199,10 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         answer_bytes_max: LLM_ANSWER_BYTES_MAX,
     };
     let asking = async { send(ask).await.map_err(unavailable) };
-    let answer = until_cancelled(&context, asking).await?;
-    let reply = judge(&answer)?;
+    let answer = hidden.answer(until_cancelled(&context, asking).await?);
+    let reply = hidden.value(Value::Object(judge(&answer)?));
     fitting(
-        output(&input, &names, &config, reply).await?,
+        output(&input, &names, &config, &reply).await?,
         "LLM_INVALID_RESPONSE",
     )
 }
@@ -282,7 +284,8 @@ async fn spoken(index: usize, message: &Message, names: &Names, config: &Config)
     Ok(spoken)
 }
 
-fn headers(endpoint: &LlmEndpoint) -> Result<HeaderMap, StepError> {
+/// What goes with the question, and what must not come back: the key that it shows among it.
+fn headers(endpoint: &LlmEndpoint, mut hidden: Hidden) -> Result<(HeaderMap, Hidden), StepError> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(path) = &endpoint.api_key_file {
@@ -292,8 +295,9 @@ fn headers(endpoint: &LlmEndpoint) -> Result<HeaderMap, StepError> {
             .map_err(|_| unusable("the key is no header value".to_owned()))?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
+        hidden = hidden.and(&key);
     }
-    Ok(headers)
+    Ok((headers, hidden))
 }
 
 fn unavailable(fault: HttpFault) -> StepError {
@@ -315,7 +319,7 @@ fn judge(answer: &Answer) -> Result<Map<String, Value>, StepError> {
         "retry_after": retry_after.map(|value| excerpt(value.as_bytes(), RETRY_AFTER_BYTES)),
     });
     if status.is_success() {
-        return serde_json::from_slice(&answer.body)
+        return serde_json::from_slice(&outside::exact(&answer.body))
             .map_err(|_| nonsense("the answer is no JSON object", details));
     }
     let passing = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
@@ -327,32 +331,34 @@ fn judge(answer: &Answer) -> Result<Map<String, Value>, StepError> {
     Err(StepError::new(code, format!("the endpoint answered with status {status}")).context(details))
 }
 
-async fn output(
-    input: &Input,
-    names: &Names,
-    config: &Config,
-    reply: Map<String, Value>,
-) -> Result<Output, StepError> {
+async fn output(input: &Input, names: &Names, config: &Config, reply: &Value) -> Result<Output, StepError> {
     let text_of = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let choice = reply.get("choices").and_then(|choices| choices.get(0));
     let message = choice.and_then(|choice| choice.get("message"));
     let wrong = |why: &str| {
-        let shown = Value::Object(reply.clone()).to_string();
+        let shown = reply.to_string();
         nonsense(
             why,
             json!({ "body": excerpt(shown.as_bytes(), REMOTE_TEXT_BYTES) }),
         )
     };
+    let finish_reason = text_of(choice.and_then(|choice| choice.get("finish_reason")));
     let calls = message.and_then(|message| message.get("tool_calls"));
     let tool_calls = names.wanted(calls).map_err(|why| wrong(&why))?;
     let content = text_of(message.and_then(|message| message.get("content")));
     // Some endpoints put an empty text beside calls.
     let content = content.filter(|content| tool_calls.is_empty() || !content.is_empty());
+    let is_empty = content.as_ref().is_none_or(String::is_empty) && tool_calls.is_empty();
+    let refusal = text_of(message.and_then(|message| message.get("refusal")));
+    let is_filtered = finish_reason.as_deref() == Some("content_filter");
+    if is_empty && (is_filtered || refusal.as_ref().is_some_and(|words| !words.is_empty())) {
+        return Err(refused(refusal.as_deref(), reply));
+    }
     if content.is_none() && tool_calls.is_empty() {
         return Err(wrong("the answer has no choices[0].message.content"));
     }
     let json = match (&content, input.parse_json) {
-        (Some(content), true) => Some(serde_json::from_str(content).map_err(|error| {
+        (Some(content), true) => Some(outside::value(content.as_bytes()).map_err(|error| {
             let context = json!({ "content": excerpt(content.as_bytes(), REMOTE_TEXT_BYTES) });
             nonsense(&format!("the model's text is no JSON: {error}"), context)
         })?),
@@ -360,7 +366,7 @@ async fn output(
     };
     let output = Output {
         model: text_of(reply.get("model")),
-        finish_reason: text_of(choice.and_then(|choice| choice.get("finish_reason"))),
+        finish_reason,
         usage: reply.get("usage").filter(|usage| usage.is_object()).cloned(),
         content,
         tool_calls,
@@ -376,6 +382,20 @@ async fn output(
         }),
         (_, content) => Ok(Output { content, ..output }),
     }
+}
+
+/// The model, or a filter before it, does not answer this question and would not if it were asked again.
+fn refused(words: Option<&str>, reply: &Value) -> StepError {
+    let words = words.map(|words| excerpt(words.as_bytes(), REMOTE_TEXT_BYTES));
+    let message = match &words {
+        Some(words) => format!("the model refuses: {words}"),
+        None => "a filter of the endpoint kept the model's answer back".to_owned(),
+    };
+    StepError::new("LLM_REFUSED", message).context(json!({
+        "refusal": words,
+        "finish_reason": reply["choices"][0]["finish_reason"],
+        "usage": reply["usage"],
+    }))
 }
 
 fn nonsense(message: &str, context: Value) -> StepError {

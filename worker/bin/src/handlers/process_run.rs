@@ -9,6 +9,7 @@ use crate::output_size::fitting;
 use crate::process::{self, Finished};
 use crate::sandbox::{Directory, Written};
 use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
+use escapement_wire::json::outside;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -140,7 +141,11 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         })?;
         running.map_err(|error| StepError::new("PROCESS_NOT_STARTED", format!("{}: {error}", input.program)))
     });
-    let finished = finished.await?;
+    let hidden = config.secrets.now();
+    let mut finished = finished.await?;
+    for stream in [&mut finished.stdout, &mut finished.stderr] {
+        stream.bytes = hidden.bytes(std::mem::take(&mut stream.bytes));
+    }
     // Held open until here: the child enters it by its descriptor.
     drop(directory);
     let duration_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -244,7 +249,7 @@ async fn finish(
         ));
     }
     let json = match input.parse_json {
-        true => Some(serde_json::from_slice(&finished.stdout.bytes).map_err(|error| {
+        true => Some(outside::value(&finished.stdout.bytes).map_err(|error| {
             let context = json!({ "stdout": finished.stdout.tail(STDERR_TAIL_BYTES) });
             StepError::new("PROCESS_OUTPUT", format!("stdout is no JSON: {error}")).context(context)
         })?),

@@ -89,7 +89,14 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
         program: Program::Template { template },
         output_bytes_max,
     };
-    let evaluating = evaluate(&config.evaluator, &request, &document, &context, "TEMPLATE_ERROR");
+    let evaluating = evaluate(
+        &config.evaluator,
+        &config.evaluations,
+        &request,
+        &document,
+        &context,
+        "TEMPLATE_TIMEOUT",
+    );
     let text = match until_cancelled(&context, evaluating).await? {
         Reply::Text(text) => text,
         Reply::Malformed(why) => return Err(invalid(format!("the template is not well-formed: {why}"))),

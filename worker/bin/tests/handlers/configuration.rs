@@ -30,7 +30,9 @@ fn by_default_everything_that_reaches_out_is_closed() {
         "echo",
         "execute_plan",
         "fail",
+        "json.filter",
         "json.query",
+        "template.fill",
         "template.render",
     ];
     assert_eq!(offered, open);
@@ -51,7 +53,7 @@ fn flags_open_what_they_name() {
         "https://127.0.0.1:1/v1/",
     ];
     let config = configured(&flags).unwrap();
-    assert_eq!(config.actions.len(), 12);
+    assert_eq!(config.actions.len(), 14);
     assert_eq!(config.programs.keys().collect::<Vec<_>>(), ["/bin/cat", "sh"]);
     assert!(config.programs["sh"].is_absolute());
     assert_eq!(config.llm.unwrap().url, "https://127.0.0.1:1/v1/chat/completions");
@@ -76,6 +78,15 @@ fn a_mistake_names_its_flag_and_says_what_to_do() {
     assert!(problem(&["--orchestrator", "localhost"]).contains("--orchestrator"));
     assert!(problem(&["--llm-api-key-file", "/etc/hostname"]).contains("needs --llm-endpoint"));
     assert!(problem(&["--llm-model", "m"]).contains("needs --llm-endpoint"));
+    let key = [
+        "--llm-api-key-file",
+        "/etc/hostname",
+        "--llm-endpoint",
+        "http://10.0.0.1/v1",
+    ];
+    assert!(problem(&key).contains("not sent unencrypted to http://10.0.0.1/v1"));
+    let allowed = [&key[..], &["--allow-plaintext"]].concat();
+    assert!(configured(&allowed).is_ok());
     assert!(problem(&with_key).contains("must hold one key"));
     assert!(problem(&["--actions", "ecko"]).contains("none of"));
     assert!(problem(&["--actions", "file.read"]).contains("--root"));

@@ -59,4 +59,12 @@ async fn fail_fails_as_told_until_its_attempt_comes() {
     );
     assert_eq!(error.diagnostics()["k"], 1);
     assert_eq!(on(3).await.unwrap().attempt, 3);
+    let of_run = |attempt| {
+        ContextBuilder::new("fail")
+            .run_attempt("run/pay", attempt)
+            .build()
+    };
+    assert!(fail::run(input(payload.clone()), of_run(2)).await.is_err());
+    let output = fail::run(input(payload.clone()), of_run(3)).await.unwrap();
+    assert_eq!((output.attempt, output.idempotency_key.as_str()), (3, "run/pay"));
 }

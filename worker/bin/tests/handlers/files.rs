@@ -4,7 +4,7 @@ use super::{closed, context, input, kind, with_root};
 use escapement_sdk::StepError;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::{file_read, file_stat, file_write};
-use escapement_worker::sandbox::Written;
+use escapement_worker::sandbox::{Root, Written};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -197,10 +197,23 @@ async fn a_pipe_is_refused_and_does_not_block() {
             .unwrap()
             .success()
     );
-    let error = read(&Arc::new(config), json!({ "path": "pipe" }))
+    let config = Arc::new(config);
+    let error = read(&config, json!({ "path": "pipe" })).await.unwrap_err();
+    assert_eq!(error.code(), "FILE_NOT_ALLOWED");
+    let error = write(&config, json!({ "path": "pipe", "content": "x" }))
         .await
         .unwrap_err();
-    assert_eq!(error.code(), "FILE_NOT_ALLOWED");
+    assert_eq!(kind(&error), "FILE_NOT_ALLOWED fatal");
+    let kept = fs::symlink_metadata(&path).unwrap().file_type();
+    assert!(
+        std::os::unix::fs::FileTypeExt::is_fifo(&kept),
+        "it is not replaced"
+    );
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
 }
 
 #[test]
@@ -266,4 +279,22 @@ async fn a_file_is_described_without_its_content() {
     assert!(error.unwrap_err().message().contains("hashed_bytes_max"));
     let closed = file_stat::run(input(json!({ "path": "a" })), context(), Arc::new(closed())).await;
     assert_eq!(kind(&closed.unwrap_err()), "FILE_ACCESS_OFF fatal");
+}
+
+#[test]
+fn a_directory_has_one_id_whoever_looks_first() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let ids: Vec<_> = std::thread::scope(|scope| {
+        let looks = || Root::open(directory.path()).unwrap().id();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(looks)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap().unwrap())
+            .collect()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0] && id.len() == 32), "{ids:?}");
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let other = tempfile::TempDir::new().unwrap();
+    assert_ne!(Root::open(other.path()).unwrap().id().unwrap(), ids[0]);
 }

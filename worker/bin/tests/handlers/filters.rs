@@ -4,7 +4,10 @@ use super::{closed, context, context_with, input, kind, with_root};
 use escapement_sdk::testing::cancel;
 use escapement_sdk::{StepContext, StepError};
 use escapement_worker::config::Config;
+use escapement_worker::eval::budget::Budget;
+use escapement_worker::eval::parent::EVALUATE_ARGUMENT;
 use escapement_worker::handlers::json_query::{Output, run};
+use escapement_worker::handlers::{json_filter, template_fill};
 use serde_json::{Value, json};
 use std::fs;
 use std::sync::Arc;
@@ -91,7 +94,7 @@ async fn an_endless_filter_without_results_is_stopped() {
         .unwrap_err();
     assert_eq!(
         (error.code(), &error.diagnostics()["reason"]),
-        ("JQ_ERROR", &json!("time_limit"))
+        ("JQ_TIMEOUT", &json!("time_limit"))
     );
     assert!(begin.elapsed() < Duration::from_secs(5));
 }
@@ -197,4 +200,106 @@ async fn results_that_fit_as_json_and_not_as_an_output_are_an_error_that_a_plan_
     let (config, _directory) = with_root();
     let payload = json!({ "filter": "[range(60000)]", "output_file": "numbers" });
     assert!(query_in(config, payload, context()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_digits_and_may_begin_with_a_byte_order_mark() {
+    let (config, directory) = with_root();
+    fs::write(
+        directory.path().join("in.json"),
+        "\u{feff}{\"id\": 2512292042121000001, \"n\": 1e23}",
+    )
+    .unwrap();
+    let payload = json!({ "filter": "., (.id | tostring), .id + 1", "input_file": "in.json" });
+    let output = query_in(config, payload, context()).await.unwrap();
+    assert_eq!(
+        output.results.unwrap(),
+        [
+            json!({ "id": "2512292042121000001", "n": 1e23 }),
+            json!("2512292042121000001"),
+            json!("2512292042121000002"),
+        ]
+    );
+}
+
+/// The evaluations that this program runs now: their own MiB, and how early the kernel would end each.
+fn evaluations(program: &std::path::Path) -> Vec<(u64, String)> {
+    let evaluation = |process: fs::DirEntry| {
+        let read = |file: &str| fs::read_to_string(process.path().join(file)).ok();
+        let command = read("cmdline")?;
+        if !command.starts_with(&format!("{}\0{EVALUATE_ARGUMENT}", program.display())) {
+            return None;
+        }
+        let status = read("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        let kib: u64 = line.trim_end_matches("kB").trim().parse().ok()?;
+        Some((kib >> 10, read("oom_score_adj")?.trim().to_owned()))
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(evaluation)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_evaluations_together_have_a_budget_and_all_of_them_end() {
+    let (mib, places) = (128, 2);
+    let directory = tempfile::TempDir::new().unwrap();
+    // A name of its own, so that it is told from those of other tests.
+    let program = directory.path().join("worker");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_worker"), &program).unwrap();
+    let mut config = Config::closed(program.clone());
+    config.evaluations = Budget::new(mib, places);
+    let config = Arc::new(config);
+    // Each fills what it gets.
+    let greedy = json!({ "filter": "[range(100000000)] | length" });
+    let running: Vec<_> = (0..6)
+        .map(|_| tokio::spawn(run(input(greedy.clone()), context(), config.clone())))
+        .collect();
+    let mut seen = Vec::new();
+    while running.iter().any(|run| !run.is_finished()) {
+        seen.push(evaluations(&program));
+        tokio::task::yield_now().await;
+    }
+    for run in running {
+        assert_eq!(kind(&run.await.unwrap().unwrap_err()), "RESOURCE_EXHAUSTED fatal");
+    }
+    let sums = seen.iter().map(|all| all.iter().map(|(mib, _)| mib).sum::<u64>());
+    assert!(sums.max().unwrap() <= u64::from(mib), "{seen:?}");
+    assert!(seen.iter().all(|all| all.len() <= places), "{seen:?}");
+    // Before it says so itself, a child is like any other.
+    let mut grown = seen.iter().flatten().filter(|(mib, _)| *mib > 8).peekable();
+    assert!(
+        grown.peek().is_some() && grown.all(|(_, score)| score == "1000"),
+        "{seen:?}"
+    );
+    let small = run(input(json!({ "filter": "1 + 1" })), context(), config)
+        .await
+        .unwrap();
+    assert_eq!(small.result, Some(json!(2)), "all was given back");
+}
+
+#[tokio::test]
+async fn a_filter_and_a_template_without_files_are_pure_and_know_no_file() {
+    let payload = json!({ "filter": ".n + 1", "input": { "n": 1 } });
+    let output = json_filter::run(input(payload), context(), Arc::new(closed()))
+        .await
+        .unwrap();
+    assert_eq!((output.count, output.result), (1, Some(json!(2))));
+    let payload = json!({ "template": "{{ n }}!", "data": { "n": 1 } });
+    let output = template_fill::run(input(payload), context(), Arc::new(closed()))
+        .await
+        .unwrap();
+    assert_eq!(output.text.as_deref(), Some("1!"));
+    let with_file = json!({ "filter": ".", "template": "", "output_file": "a" });
+    let refused = [
+        serde_json::from_value::<json_filter::Input>(with_file.clone()).unwrap_err(),
+        serde_json::from_value::<template_fill::Input>(with_file).unwrap_err(),
+    ];
+    assert!(
+        refused
+            .iter()
+            .all(|error| error.to_string().contains("unknown field"))
+    );
 }

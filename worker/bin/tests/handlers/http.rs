@@ -7,6 +7,7 @@ use escapement_sdk::testing::ContextBuilder;
 use escapement_wire::json::to_opaque;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::http_request::{Output, run};
+use escapement_worker::secrets::Secrets;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
@@ -270,4 +271,48 @@ async fn headers_within_the_limit_of_an_error_are_all_there() {
     let error = ask(&server, json!({})).await.unwrap_err();
     assert_eq!(error.diagnostics()["headers"]["x-own"], "1");
     assert_eq!(error.diagnostics()["headers_truncated"], false);
+}
+
+#[tokio::test]
+async fn a_json_body_keeps_its_digits_and_a_key_twice_keeps_it_a_text() {
+    let cases = [
+        (
+            r#"{"id": 2512292042121000001}"#,
+            "json",
+            json!({ "id": "2512292042121000001" }),
+        ),
+        ("\u{feff}{\"id\": 7}", "json", json!({ "id": 7 })),
+        (r#"{"id": 1, "id": 2}"#, "text", json!(r#"{"id": 1, "id": 2}"#)),
+    ];
+    for (body, kind, expected) in cases {
+        let server = OneAnswer::with("200 OK", "application/json", body);
+        let output = ask(&server, json!({})).await.unwrap();
+        assert_eq!(
+            (output.body_kind, output.body),
+            (Some(kind), Some(expected)),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_secret_of_the_worker_that_a_server_knows_is_hidden() {
+    for status in ["200 OK", "403 Forbidden"] {
+        let body = r#"{"your token": "of-the-worker", "n": 1}"#;
+        let server = OneAnswer::new(format!(
+            "HTTP/1.1 {status}\r\nx-token: of-the-worker\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let host = format!("127.0.0.1:{}", server.port);
+        let mut config = allowing(&[&host]);
+        config.secrets = Secrets::new(["of-the-worker".to_owned()], []);
+        let told = match request(config, json!({ "url": format!("http://{host}/") })).await {
+            Ok(output) => serde_json::to_string(&output).unwrap(),
+            Err(error) => format!("{:?}", error.diagnostics()),
+        };
+        assert!(
+            !told.contains("of-the-worker") && told.matches("[secret]").count() == 2,
+            "{told}"
+        );
+    }
 }

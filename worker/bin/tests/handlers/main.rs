@@ -22,6 +22,7 @@ mod http;
 mod models;
 mod nested;
 mod programs;
+mod refusals;
 mod server;
 mod session;
 mod templates;

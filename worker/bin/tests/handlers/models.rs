@@ -10,7 +10,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-fn at_port(config: Config, port: u16) -> Config {
+pub(super) fn at_port(config: Config, port: u16) -> Config {
     let url = format!("http://127.0.0.1:{port}/v1/chat/completions")
         .parse()
         .unwrap();
@@ -24,11 +24,11 @@ fn at_port(config: Config, port: u16) -> Config {
     }
 }
 
-fn payload() -> Value {
+pub(super) fn payload() -> Value {
     json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] })
 }
 
-async fn ask(server: &OneAnswer, payload: Value) -> Result<Output, StepError> {
+pub(super) async fn ask(server: &OneAnswer, payload: Value) -> Result<Output, StepError> {
     run(
         input(payload),
         context(),

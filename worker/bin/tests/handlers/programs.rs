@@ -6,6 +6,7 @@ use escapement_sdk::{StepContext, StepError};
 use escapement_wire::json::to_opaque;
 use escapement_worker::config::Config;
 use escapement_worker::handlers::process_run::{Output, run};
+use escapement_worker::secrets::Secrets;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -292,4 +293,50 @@ async fn a_link_put_in_the_place_of_a_checked_directory_is_not_entered() {
         .unwrap();
     let entered = finished.stdout.text();
     assert!(entered.trim().ends_with("/moved"), "{entered}");
+}
+
+#[tokio::test]
+async fn what_a_program_prints_as_json_keeps_its_digits() {
+    let (config, _directory) = with_shell();
+    let printed = |text: &'static str| {
+        let config = config.clone();
+        async move {
+            shell(
+                &config,
+                &format!("printf '{text}'"),
+                json!({ "parse_json": true }),
+                context(),
+            )
+            .await
+        }
+    };
+    let output = printed(r#"{"id": 2512292042121000001}"#).await.unwrap();
+    assert_eq!(output.json, Some(json!({ "id": "2512292042121000001" })));
+    let error = printed(r#"{"id": 1, "id": 2}"#).await.unwrap_err();
+    assert_eq!(error.code(), "PROCESS_OUTPUT");
+    assert!(error.message().contains("comes twice"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_prints_the_worker_s_token_tells_nobody() {
+    let (config, directory) = with_shell();
+    let mut config = Arc::into_inner(config).unwrap();
+    config.secrets = Secrets::new(["of-the-worker".to_owned()], []);
+    let config = Arc::new(config);
+    for (script, more) in [
+        ("echo of-the-worker; echo of-the-worker >&2", json!({})),
+        ("echo of-the-worker; exit 3", json!({})),
+        ("echo of-the-worker", json!({ "stdout_file": "out" })),
+    ] {
+        let told = match shell(&config, script, more, context()).await {
+            Ok(output) => serde_json::to_string(&output).unwrap(),
+            Err(error) => format!("{:?}", error.diagnostics()),
+        };
+        let written = fs::read_to_string(directory.path().join("out")).unwrap_or_default();
+        let told = told + &written;
+        assert!(
+            told.contains("[secret]") && !told.contains("of-the-worker"),
+            "{script}: {told}"
+        );
+    }
 }

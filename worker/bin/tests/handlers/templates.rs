@@ -111,3 +111,13 @@ async fn one_name_cannot_come_from_two_places() {
         "INVALID_PAYLOAD"
     );
 }
+
+#[tokio::test]
+async fn a_data_file_keeps_its_digits_and_may_begin_with_a_byte_order_mark() {
+    let (config, directory) = with_root();
+    let text = "\u{feff}{\"id\": 123456789012345678901234567890, \"n\": 7}";
+    fs::write(directory.path().join("in.json"), text).unwrap();
+    let payload = json!({ "template": "{{ d.id }} {{ d.n + 1 }}", "data_files": { "d": "in.json" } });
+    let output = run(input(payload), context(), Arc::new(config)).await.unwrap();
+    assert_eq!(output.text.as_deref(), Some("123456789012345678901234567890 8"));
+}

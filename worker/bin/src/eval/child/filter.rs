@@ -1,6 +1,7 @@
 //! One jq filter on one JSON document. No modules, no files, no further inputs.
 
 use crate::eval::parent::Reply;
+use escapement_wire::json::outside;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, compile, data};
 use jaq_json::{Val, read};
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 /// Runs `filter` on `document` until it ends, fails or exceeds a limit.
 pub(super) fn run(filter: &str, document: &[u8], results_max: usize, bytes_max: usize) -> Reply {
-    let input = match read::parse_single(document) {
+    let input = match read::parse_single(outside::without_mark(document)) {
         Ok(input) => input,
         Err(error) => return Reply::WrongInput(format!("is no JSON: {error}")),
     };
@@ -52,7 +53,8 @@ pub(super) fn run(filter: &str, document: &[u8], results_max: usize, bytes_max: 
             return Reply::Failed(format!("more than {bytes_max} bytes of results"));
         }
         // Read at the depth at which it stands in the reply, so that the worker can read that.
-        match serde_json::from_str::<[[Value; 1]; 1]>(&format!("[[{text}]]")) {
+        let text = format!("[[{text}]]");
+        match serde_json::from_slice::<[[Value; 1]; 1]>(&outside::exact(text.as_bytes())) {
             Ok([[value]]) => results.push(value),
             Err(error) => return Reply::Failed(format!("a result is no JSON: {error}")),
         }

@@ -1,10 +1,11 @@
 //! From the step's input to the request: ids, times, and the plan document by the rules of proto JSON.
 //! Sends nothing.
 
-use super::super::invalid;
+use super::super::{invalid, parse_json};
 use super::Input;
 use crate::digest::derived_uuid;
-use escapement_sdk::{StepContext, StepError};
+use escapement_sdk::{StepContext, StepError, headers};
+use escapement_wire::json::outside;
 use escapement_wire::v1::{ExecutionOptions, Plan, SubmitPlanRequest};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -22,12 +23,14 @@ pub(super) fn request(
 ) -> Result<SubmitPlanRequest, StepError> {
     let now = unix_ms();
     let plan = complete(plan, input.fresh_ids, context, now);
-    let given_id = input.execution_id.clone().filter(|_| context.attempt() == 1);
+    let given_id = input.execution_id.clone().filter(|_| context.run_attempt() == 1);
     let environment = match &input.environment {
         Some(environment) => escapement_wire::json::to_opaque(environment),
         None => context.environment_encoded().clone(),
     };
     // The trace among them: metadata of a call that names its execution id goes no further than the edge.
+    // The steps of the child have effects of their own.
+    let of_attempt = [headers::IDEMPOTENCY_KEY, headers::ATTEMPT];
     let inherited = context.headers().iter();
     Ok(SubmitPlanRequest {
         plan: Some(to_plan(plan)?),
@@ -38,6 +41,7 @@ pub(super) fn request(
         user_id: None,
         request_id: None,
         correlation_context: inherited
+            .filter(|(name, _)| !of_attempt.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
         options: Some(ExecutionOptions {
@@ -48,6 +52,32 @@ pub(super) fn request(
     })
 }
 
+/// The document that a file holds. Its 64-bit integers may be numbers or texts, but what a handler would get as another number than the
+/// document has is refused.
+pub(super) fn in_file(path: &str, content: &[u8]) -> Result<Map<String, Value>, StepError> {
+    let Value::Object(plan) = parse_json(path, content)? else {
+        return Err(invalid(format!("{path} holds no JSON object")));
+    };
+    let lost = outside::lost_integers(content).unwrap_or_default();
+    match lost.into_iter().find(|(place, _)| is_for_handlers(place)) {
+        Some((place, digits)) => Err(invalid(format!(
+            "{path}: {place}: a double does not hold the integer {digits} exactly; write it as a text"
+        ))),
+        None => Ok(plan),
+    }
+}
+
+/// True within the payload of a step and within the metadata, whose numbers are doubles.
+fn is_for_handlers(place: &str) -> bool {
+    let names = |part: &str| part.split('[').next().unwrap_or_default().to_owned();
+    let mut parts = place.split('.').map(names);
+    match parts.next().as_deref() {
+        Some("metadata") => true,
+        Some("steps") => parts.next().as_deref() == Some("payload"),
+        _ => false,
+    }
+}
+
 /// Fills in what depends on the attempt: a plan id that was never used, and a time limit that fits.
 fn complete(
     mut plan: Map<String, Value>,
@@ -56,7 +86,7 @@ fn complete(
     now: i64,
 ) -> Map<String, Value> {
     // An accepted plan id is used up, so a further attempt needs another one.
-    if fresh_ids || context.attempt() > 1 || !plan.contains_key("id") {
+    if fresh_ids || context.run_attempt() > 1 || !plan.contains_key("id") {
         plan.insert("id".to_owned(), derived_id(context, "plan").into());
         plan.insert("created_at".to_owned(), now.into());
     }
@@ -138,10 +168,12 @@ const QUEUE_TIME_MAX: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::super::Input;
-    use super::request;
+    use super::{in_file, request};
     use escapement_sdk::testing::{ContextBuilder, take_warnings};
     use serde_json::{Map, Value, json};
     use std::time::Duration;
+
+    const GIVEN: &str = "0b6a1b52-2f0e-4c0e-9d3e-5a1d6d1f7a09";
 
     fn plan() -> Map<String, Value> {
         let plan = json!({
@@ -163,12 +195,11 @@ mod tests {
         let context = ContextBuilder::new("execute_plan")
             .environment(&json!({ "project": "x" }))
             .build();
-        let execution_id = "0b6a1b52-2f0e-4c0e-9d3e-5a1d6d1f7a09";
-        let request = request(plan(), &input(json!({ "execution_id": execution_id })), &context).unwrap();
+        let request = request(plan(), &input(json!({ "execution_id": GIVEN })), &context).unwrap();
         let sent = request.plan.unwrap();
         assert_eq!(sent.id, "0b6a1b52-2f0e-4c0e-9d3e-5a1d6d1f7a01");
         assert_eq!(sent.created_at, 1_700_000_000_000);
-        assert_eq!(request.execution_id.as_deref(), Some(execution_id));
+        assert_eq!(request.execution_id.as_deref(), Some(GIVEN));
         assert_eq!(
             request.parent_execution_id.as_deref(),
             Some(context.execution_id())
@@ -195,6 +226,41 @@ mod tests {
         let sent = request(plan(), &input(json!({})), &context).unwrap();
         let timeout_ms = sent.plan.unwrap().timeout_ms.unwrap();
         assert!((17_000..=18_000).contains(&timeout_ms), "{timeout_ms}");
+    }
+
+    #[test]
+    fn a_further_attempt_of_a_run_gives_the_plan_another_id() {
+        let plan_id = |attempt| {
+            let context = ContextBuilder::new("execute_plan")
+                .run_attempt("run/step", attempt)
+                .build();
+            let given = json!({ "execution_id": GIVEN });
+            let sent = request(plan(), &input(given), &context).unwrap();
+            (sent.plan.unwrap().id, sent.execution_id.unwrap() == GIVEN)
+        };
+        let (first, second) = (plan_id(1), plan_id(2));
+        assert_eq!((first.0 == plan()["id"], first.1), (true, true));
+        assert_eq!((second.0 == plan()["id"], second.1), (false, false));
+    }
+
+    #[test]
+    fn a_file_is_refused_where_a_handler_would_get_another_number() {
+        let file = |payload: &str| {
+            format!(
+                "\u{feff}{{\"timeout_ms\": 9223372036854775807, \"steps\": [{{\"payload\": {payload}}}]}}"
+            )
+        };
+        let error = in_file("p.json", file(r#"{"ids": [2512292042121000001]}"#).as_bytes()).unwrap_err();
+        assert!(
+            error.message().starts_with("p.json: steps[0].payload.ids[0]: "),
+            "{error}"
+        );
+        let plan = in_file("p.json", file(r#"{"n": 9007199254740992}"#).as_bytes()).unwrap();
+        assert_eq!(
+            plan["timeout_ms"], "9223372036854775807",
+            "as proto JSON has it, too"
+        );
+        assert!(in_file("p.json", b"[]").is_err());
     }
 
     #[test]
@@ -234,6 +300,7 @@ mod tests {
         let context = ContextBuilder::new("execute_plan")
             .header("traceparent", "00-1")
             .header("tenant", "a")
+            .run_attempt("run/step", 1)
             .build();
         let request = request(plan(), &input(json!({})), &context).unwrap();
         assert_eq!(request.correlation_context.len(), 2);

@@ -4,6 +4,7 @@
 use crate::handlers::{excerpt, invalid};
 use crate::limits::{REMOTE_TEXT_BYTES, TOOL_ARGUMENTS_DEPTH_MAX, TOOLS_MAX};
 use escapement_sdk::StepError;
+use escapement_wire::json::outside;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,12 +180,13 @@ impl Names {
     }
 }
 
-/// The object that the model wrote as text; what it wrote if that is no object, or too deep to travel.
+/// The object that the model wrote as text, with all digits of its integers; what it wrote if that is no object, has a key twice, or is too
+/// deep to travel.
 fn arguments(written: Option<&Value>) -> Value {
     let (parsed, text) = match written {
         None | Some(Value::Null) => return json!({}),
         Some(Value::String(text)) if text.trim().is_empty() => return json!({}),
-        Some(Value::String(text)) => (serde_json::from_str(text).ok(), text.clone()),
+        Some(Value::String(text)) => (outside::value(text.as_bytes()).ok(), text.clone()),
         // Some endpoints give the object itself.
         Some(given) => (Some(given.clone()), given.to_string()),
     };
@@ -260,7 +262,11 @@ mod tests {
         assert_eq!(text(" "), json!({}));
         assert_eq!(arguments(None), json!({}));
         assert_eq!(arguments(Some(&json!({ "a": 1 }))), json!({ "a": 1 }));
-        for odd in ["[1]", "7", "{\"a\":", "sorry", "{} {}"] {
+        assert_eq!(
+            text(r#"{"id": 2512292042121000001}"#),
+            json!({ "id": "2512292042121000001" })
+        );
+        for odd in [r#"{"a": 1, "a": 2}"#, "[1]", "7", "{\"a\":", "sorry", "{} {}"] {
             assert_eq!(text(odd), json!(odd), "it is for the caller to say no");
         }
         assert_eq!(arguments(Some(&json!([1]))), json!("[1]"));
