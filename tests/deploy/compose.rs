@@ -58,7 +58,11 @@ impl Played {
                 let (from, to) = (parts.next().unwrap(), parts.next().unwrap());
                 let from = match from.strip_prefix("./") {
                     Some(file) => checkout::root().join("deploy").join(file),
-                    None => directory.join(from),
+                    // A volume is there before what it is mounted in, and the same for all.
+                    None => {
+                        std::fs::create_dir_all(directory.join(from)).unwrap();
+                        directory.join(from)
+                    }
                 };
                 here.push((to.to_owned(), from.display().to_string()));
             }

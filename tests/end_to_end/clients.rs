@@ -3,12 +3,13 @@
 use crate::access::credentials::{Token, policy};
 use crate::plans::{RequestWords, object, plan, request, step, step_id};
 use crate::tls::SecureWorld;
-use crate::world::World;
+use crate::world::{LIMIT, World};
 use escapement_tests::authority::replace;
-use escapement_tests::{PrivateDirectory, Worker, checkout, fresh_id, tool};
+use escapement_tests::{PrivateDirectory, Worker, checkout, fresh_id, tool, wait_for};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 const INSTALL: &str = "`cargo verify` installs it";
 
@@ -89,7 +90,12 @@ struct SecureCallers {
 }
 
 impl SecureCallers {
-    async fn start() -> Self {
+    /// `None` without openssl, which is noted.
+    async fn start() -> Option<Self> {
+        if Command::new("openssl").arg("version").output().is_err() {
+            escapement_tests::skip("openssl is not installed");
+            return None;
+        }
         let [strong, weak] = ["strong", "weak"].map(Token::new);
         let directory = PrivateDirectory::new("secure-callers").unwrap();
         let rules = directory.join("policy.toml");
@@ -107,21 +113,30 @@ impl SecureCallers {
         .await;
         let (_, files) = secure.issue("worker");
         let worker = secure.worker("worker", &files).await;
-        let (_, shown) = secure.issue("client");
-        for (from, to) in [
-            (&secure.server_ca, "ca.pem"),
-            (&shown.cert, "caller.pem"),
-            (&shown.key, "caller.key"),
-        ] {
-            std::fs::copy(from, directory.join(to)).unwrap();
-        }
-        Self {
+        certificates_of_the_page(directory.path());
+        let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+        replace(&secure.client_ca, &(secure.clients.pem() + &read("ca.pem"))).unwrap();
+        replace(&secure.own.cert, &read("server.pem")).unwrap();
+        replace(&secure.own.key, &read("server.key")).unwrap();
+        let shown = Identity::from_pem(read("caller.pem"), read("caller.key"));
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(read("ca.pem")))
+            .domain_name("localhost")
+            .identity(shown);
+        let url = secure.world.orchestrator.url();
+        wait_for("the certificates of the page", LIMIT, async || {
+            let endpoint = Endpoint::from_shared(url.clone()).unwrap();
+            endpoint.tls_config(tls.clone()).unwrap().connect().await.ok()
+        })
+        .await
+        .unwrap();
+        Some(Self {
             secure,
             _worker: worker,
             directory,
             strong,
             weak,
-        }
+        })
     }
 
     /// The block of the page in this language, with the address of the orchestrator.
@@ -155,6 +170,25 @@ impl SecureCallers {
         assert!(!refused.0 && refused.2.contains("ROLE_MISSING"), "{refused:?}");
         assert!(answered.0, "{answered:?}");
         answered.1
+    }
+}
+
+/// Makes what the page makes by its own commands, and a certificate of a caller as it makes that of the worker: clients must take just
+/// these.
+fn certificates_of_the_page(directory: &Path) {
+    let page = std::fs::read_to_string(checkout::root().join("deploy/TLS.md")).unwrap();
+    let block = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let block = block.replace("\\\n", "");
+    let made: Vec<&str> = block
+        .lines()
+        .filter(|line| line.starts_with("openssl "))
+        .collect();
+    assert_eq!(made.len(), 3, "an authority, a server and a worker: {block}");
+    let of_caller = made[2].replace("worker", "caller");
+    for line in made.into_iter().chain([of_caller.as_str()]) {
+        let mut openssl = Command::new("sh");
+        openssl.args(["-ec", line]).current_dir(directory);
+        run(openssl);
     }
 }
 
@@ -228,7 +262,9 @@ async fn a_client_in_go_is_generated_compiles_and_holds_a_conversation() {
 async fn the_python_program_of_the_page_calls_by_mutual_tls_with_a_token() {
     let Some(python) = python() else { return };
     let modules = python_modules(&python, &checkout::root().join("proto"));
-    let callers = SecureCallers::start().await;
+    let Some(callers) = SecureCallers::start().await else {
+        return;
+    };
     let text = callers.block("python");
     let program = || {
         let mut client = Command::new(&python);
@@ -240,7 +276,9 @@ async fn the_python_program_of_the_page_calls_by_mutual_tls_with_a_token() {
 
 #[tokio::test]
 async fn the_go_program_of_the_page_calls_by_mutual_tls_with_a_token() {
-    let callers = SecureCallers::start().await;
+    let Some(callers) = SecureCallers::start().await else {
+        return;
+    };
     let Some((_directory, client)) = go_program(&callers.block("go")) else {
         return;
     };
@@ -252,7 +290,9 @@ async fn the_grpcurl_command_of_the_page_calls_by_mutual_tls_with_a_token() {
     let Some(grpcurl) = tool("grpcurl", crate::grpcurl::INSTALL) else {
         return;
     };
-    let callers = SecureCallers::start().await;
+    let Some(callers) = SecureCallers::start().await else {
+        return;
+    };
     let program = grpcurl.display().to_string();
     let text = callers.block("sh").replacen("grpcurl", &program, 1);
     let program = || {

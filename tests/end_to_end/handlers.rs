@@ -2,14 +2,16 @@
 
 use crate::plans::{RequestWords, StepWords, json_of, plan, request, step, step_id};
 use crate::recording_worker::RecordingWorker;
-use crate::world::World;
+use crate::world::{LIMIT, World};
 use escapement_model::limits::OUTPUT_BYTES_MAX;
+use escapement_tests::{PrivateDirectory, WorkerSettings, wait_for};
 use escapement_wire::v1::audit_entry::Event;
 use escapement_wire::v1::execution_error::Severity;
 use escapement_wire::v1::plan_result::Status;
 use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{AuditEntry, ExecutionError, PlanResult};
 use serde_json::json;
+use std::path::PathBuf;
 
 /// The error of a failure, after checking its code and that it is fatal and of the first step.
 #[track_caller]
@@ -151,4 +153,31 @@ async fn a_payload_that_the_stock_worker_cannot_read_is_invalid() {
         .on_failure(OnFailure::Skip);
     let error = fatal(world.execute(request(plan([step]))).await, "INVALID_PAYLOAD");
     assert!(error.message.contains("ms"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn workers_that_see_different_directories_are_warned_of_and_others_are_not() {
+    let world = World::start().await;
+    let directory = PrivateDirectory::new("roots").unwrap();
+    let [one, other] = ["one", "other"].map(|name| {
+        let root = directory.join(name);
+        std::fs::create_dir_all(&root).unwrap();
+        root
+    });
+    let warned = || {
+        let log = world.orchestrator.process.stderr();
+        log.matches("see different directories").count()
+    };
+    let url = world.orchestrator.url();
+    let worker = async |name: &str, root: &PathBuf| {
+        let settings = WorkerSettings::new(&url, name, root, world.directory.path());
+        settings.connect().await.unwrap()
+    };
+    let _first = worker("first", &one).await;
+    let _second = worker("second", &one).await;
+    let _third = worker("third", &other).await;
+    wait_for("the warning", LIMIT, async || (warned() > 0).then_some(()))
+        .await
+        .unwrap();
+    assert_eq!(warned(), 1, "two of them see the same");
 }

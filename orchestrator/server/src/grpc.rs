@@ -26,7 +26,7 @@ use escapement_model::ExecutionId;
 use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
 use escapement_transport::response_budget::ResponseBudget;
-use escapement_transport::{CallClass, WorkerPlaces};
+use escapement_transport::{CallClass, WorkerPlaces, WorkerRoots};
 use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,6 +57,8 @@ pub(crate) struct Edge {
     pub(crate) access: AccessEdge,
     /// Whose the instances of workers are, and which have places.
     pub(crate) places: WorkerPlaces,
+    /// Which directories workers see.
+    pub(crate) roots: WorkerRoots,
     /// `None` if nobody looks at figures.
     pub(crate) metrics: Option<Metrics>,
     /// True once streams that nothing else ends must end.
@@ -86,6 +88,7 @@ impl Edge {
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,
             places: WorkerPlaces::new(greeting.lease_ms),
+            roots: WorkerRoots::default(),
             greeting,
             max_concurrent_steps,
             access,

@@ -19,7 +19,7 @@ fn certificates(machine: &Machine) {
     let made = made.replace("-days 90", "-days 1").replace("next.", "server.");
     machine.follow(&format!(
         "cd /etc/escapement
-         openssl req -x509 -newkey ed25519 -nodes -days 3650 -subj /CN=ca -keyout ca.key -out ca.pem
+         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=ca -keyout ca.key -out ca.pem
          openssl req{made}"
     ));
 }

@@ -21,7 +21,9 @@ use escapement_codec::session_rights::SessionRights;
 use escapement_engine::{Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
-use escapement_transport::{CallClass, ConnectionAbort, CredentialsEnd, WorkerPlace, WorkerPlaces};
+use escapement_transport::{
+    CallClass, ConnectionAbort, CredentialsEnd, WorkerPlace, WorkerPlaces, WorkerRoots,
+};
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
 use escapement_wire::worker::v1::session_response::Message as LastMessage;
@@ -80,6 +82,7 @@ impl WorkerService for Sessions {
             inbound: request.into_inner(),
             engine: self.edge.engine.clone(),
             places: self.edge.places.clone(),
+            roots: self.edge.roots.clone(),
             rights: SessionRights::new(principal),
             credentials_end,
             refused_actions: Arc::clone(&refused_actions),
@@ -104,6 +107,7 @@ struct SessionReader {
     inbound: Streaming<v1::SessionRequest>,
     engine: EngineHandle,
     places: WorkerPlaces,
+    roots: WorkerRoots,
     rights: SessionRights,
     /// `None` if nobody judges who they are.
     credentials_end: Option<CredentialsEnd>,
@@ -159,6 +163,7 @@ impl SessionReader {
             unhandled: Arc::new(Semaphore::new(SESSION_UNHANDLED_UNITS_MAX as usize)),
         };
         let name = WorkerName::of(&first);
+        let _root = self.roots.begin(session_in::root_of(&first), &name.worker_id);
         name.log_begin(key, self.rights.principal());
         let reason = self.read_loop(first, &mut session).await;
         name.log_end(key, reason);
