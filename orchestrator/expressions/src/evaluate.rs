@@ -1,14 +1,13 @@
-//! What an expression comes to. Each node is evaluated at most once, so that the work is bounded by their number and the sizes
-//! of what they look at.
+//! What an expression comes to. Each node is evaluated at most once, and what they look at is paid from one budget.
 
 use crate::parse::{Node, Operator};
-use crate::value::{Key, Value, View, Work, equal, order, whole};
+use crate::value::{Key, Value, View, equal, order, too_large, whole};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ValueView, items, value_of};
+use escapement_model::opaque::{PaidObject, PaidView, WalkBudget};
 
 /// The names that an expression may have a value for.
 const NAMES: [&str; 6] = ["input", "run", "session", "results", "iteration", "last"];
@@ -32,11 +31,11 @@ pub(crate) fn check_names(node: &Node) -> Result<(), String> {
 }
 
 /// What an expression comes to, if that is true or false.
-pub(crate) fn truth(node: &Node, bindings: &Opaque) -> Result<bool, String> {
+pub(crate) fn truth(node: &Node, bindings: &Opaque, budget: &mut WalkBudget) -> Result<bool, String> {
     let mut evaluation = Evaluation {
-        bindings: bindings.as_encoded(),
+        bindings: PaidObject::of(bindings.as_encoded()),
         room: ROOM_BYTES,
-        work: Work::new(),
+        budget,
     };
     let value = evaluation.value(node)?;
     match value.view() {
@@ -48,23 +47,25 @@ pub(crate) fn truth(node: &Node, bindings: &Opaque) -> Result<bool, String> {
     }
 }
 
-struct Evaluation<'a> {
-    bindings: &'a [u8],
+struct Evaluation<'a, 'b> {
+    bindings: PaidObject<'a>,
     room: usize,
-    work: Work,
+    budget: &'b mut WalkBudget,
 }
 
-impl<'a> Evaluation<'a> {
+impl<'a> Evaluation<'a, '_> {
     fn value(&mut self, node: &'a Node) -> Result<Value<'a>, String> {
         match node {
-            Node::Null => Ok(Value::Data(ValueView::Null)),
+            Node::Null => Ok(Value::Data(PaidView::Null)),
             Node::Bool(flag) => Ok(Value::bool(*flag)),
             Node::Int(int) => Ok(Value::Int(*int)),
             Node::Double(number) => Ok(Value::double(*number)),
-            Node::Text(text) => Ok(Value::Data(ValueView::Text(text))),
+            Node::Text(text) => Ok(Value::Data(PaidView::Text(text))),
             Node::Name(name) => {
-                let found = value_of(self.bindings, name).map(Value::Data);
-                found.ok_or_else(|| format!("{name} has no value here"))
+                let found = self.bindings.value_of(name, self.budget).map_err(too_large)?;
+                found
+                    .map(Value::Data)
+                    .ok_or_else(|| format!("{name} has no value here"))
             }
             Node::List(nodes) => {
                 let items: Result<Vec<_>, _> = nodes.iter().map(|node| self.value(node)).collect();
@@ -73,16 +74,16 @@ impl<'a> Evaluation<'a> {
             Node::Map(entries) => self.map(entries),
             Node::Field(of, key) => {
                 let of = self.value(of)?;
-                field(of, key)?.ok_or_else(|| format!("there is no key {key:?}"))
+                field(of, key, self.budget)?.ok_or_else(|| format!("there is no key {key:?}"))
             }
             Node::Has(of, key) => {
                 let of = self.value(of)?;
-                Ok(Value::bool(field(of, key)?.is_some()))
+                Ok(Value::bool(field(of, key, self.budget)?.is_some()))
             }
             Node::Index(of, index) => {
                 let of = self.value(of)?;
                 let index = self.value(index)?;
-                at(of, &index)
+                at(of, &index, self.budget)
             }
             Node::Not(operand) => match self.value(operand)?.view() {
                 View::Bool(flag) => Ok(Value::bool(!flag)),
@@ -110,7 +111,7 @@ impl<'a> Evaluation<'a> {
             }
             Node::Call(function, nodes) => {
                 let arguments: Result<Vec<_>, _> = nodes.iter().map(|node| self.value(node)).collect();
-                function.call(&arguments?)
+                function.call(&arguments?, self.budget)
             }
         }
     }
@@ -154,14 +155,18 @@ impl<'a> Evaluation<'a> {
     }
 
     fn binary(&mut self, operator: Operator, left: Value<'a>, right: Value<'a>) -> Result<Value<'a>, String> {
+        if let (View::Text(one), View::Text(other)) = (left.view(), right.view()) {
+            let n_compared = one.len().min(other.len());
+            self.budget.spend_bytes(n_compared).map_err(too_large)?;
+        }
         let ordered = |expected: &[Ordering]| match order(&left.view(), &right.view()) {
             Ok(found) => Ok(Value::bool(found.is_some_and(|found| expected.contains(&found)))),
             Err(_) => Err(no_overload(operator, &left, &right)),
         };
         match operator {
-            Operator::Equal => equal(&left.view(), &right.view(), &mut self.work).map(Value::bool),
+            Operator::Equal => equal(&left.view(), &right.view(), self.budget).map(Value::bool),
             Operator::NotEqual => {
-                equal(&left.view(), &right.view(), &mut self.work).map(|equal| Value::bool(!equal))
+                equal(&left.view(), &right.view(), self.budget).map(|equal| Value::bool(!equal))
             }
             Operator::Less => ordered(&[Ordering::Less]),
             Operator::LessOrEqual => ordered(&[Ordering::Less, Ordering::Equal]),
@@ -178,18 +183,18 @@ impl<'a> Evaluation<'a> {
 
     fn is_in(&mut self, part: &Value<'a>, whole: &Value<'a>) -> Result<bool, String> {
         match whole.view() {
-            View::List(list) => {
-                for item in list {
-                    if equal(&part.view(), &item, &mut self.work)? {
+            View::List(mut list) => {
+                while let Some(item) = list.next(self.budget).map_err(too_large)? {
+                    if equal(&part.view(), &item, self.budget)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            View::Map(map) => Ok(part
-                .view()
-                .key()
-                .is_some_and(|key| map.by_key().contains_key(&key))),
+            View::Map(map) => match part.view().key() {
+                Some(key) => map.has(&key, self.budget).map_err(too_large),
+                None => Ok(false),
+            },
             _ => Err(no_overload(Operator::In, part, whole)),
         }
     }
@@ -201,11 +206,15 @@ impl<'a> Evaluation<'a> {
                 return Ok(Value::Text([one, other].concat()));
             }
             (View::List(one), View::List(other)) => {
-                self.take_room((one.count() + other.count()) * size_of::<Value<'_>>())?;
+                let n_items = one.count(self.budget).map_err(too_large)?;
+                let n_items = n_items + other.count(self.budget).map_err(too_large)?;
+                self.take_room(n_items * size_of::<Value<'_>>())?;
             }
             _ => return calculate(Operator::Add, &left, &right),
         }
-        let (Some(mut list), Some(more)) = (left.into_items(), right.into_items()) else {
+        let left = left.into_items(self.budget).map_err(too_large)?;
+        let right = right.into_items(self.budget).map_err(too_large)?;
+        let (Some(mut list), Some(more)) = (left, right) else {
             return Err("a list is missing".to_string());
         };
         list.extend(more);
@@ -223,9 +232,12 @@ impl<'a> Evaluation<'a> {
 const ROOM_BYTES: usize = 8 << 20;
 
 /// The value of a key, or `None` if the map lacks it.
-fn field<'a>(of: Value<'a>, key: &str) -> Result<Option<Value<'a>>, String> {
+fn field<'a>(of: Value<'a>, key: &str, budget: &mut WalkBudget) -> Result<Option<Value<'a>>, String> {
     match of {
-        Value::Data(ValueView::Struct(object)) => Ok(value_of(object, key).map(Value::Data)),
+        Value::Data(PaidView::Object(object)) => {
+            let found = object.value_of(key, budget).map_err(too_large)?;
+            Ok(found.map(Value::Data))
+        }
         Value::Map(entries) => {
             let mut entries = entries.into_iter();
             let found = entries.find(|(known, _)| known.view().key() == Some(Key::Text(key)));
@@ -236,19 +248,25 @@ fn field<'a>(of: Value<'a>, key: &str) -> Result<Option<Value<'a>>, String> {
 }
 
 /// `of[index]`.
-fn at<'a>(of: Value<'a>, index: &Value<'a>) -> Result<Value<'a>, String> {
+fn at<'a>(of: Value<'a>, index: &Value<'a>, budget: &mut WalkBudget) -> Result<Value<'a>, String> {
     let view = index.view();
     let found = match of {
-        Value::Data(ValueView::List(list)) => {
-            let n = position(&view)?;
-            n.and_then(|n| items(list).filter_map(Result::ok).nth(n).map(Value::Data))
+        Value::Data(PaidView::List(list)) => {
+            let found = match position(&view)? {
+                Some(n) => list.nth(n, budget).map_err(too_large)?,
+                None => None,
+            };
+            found.map(Value::Data)
         }
         Value::List(list) => {
             let n = position(&view)?;
             n.and_then(|n| list.into_iter().nth(n))
         }
-        Value::Data(ValueView::Struct(object)) => match view.key() {
-            Some(Key::Text(key)) => value_of(object, key).map(Value::Data),
+        Value::Data(PaidView::Object(object)) => match view.key() {
+            Some(Key::Text(key)) => {
+                let found = object.value_of(key, budget).map_err(too_large)?;
+                found.map(Value::Data)
+            }
             _ => None,
         },
         Value::Map(entries) => {

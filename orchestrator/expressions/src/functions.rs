@@ -1,9 +1,9 @@
 //! The functions of expressions.
 
-use crate::value::{ListView, MapView, Value, View, truncated};
+use crate::value::{Value, View, too_large, truncated};
 use alloc::format;
 use alloc::string::{String, ToString};
-use escapement_model::opaque::ValueView;
+use escapement_model::opaque::{PaidView, WalkBudget};
 
 /// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,19 @@ impl Function {
         }
     }
 
-    /// Its value for as many arguments as it takes.
-    pub(crate) fn call<'a>(self, arguments: &[Value<'a>]) -> Result<Value<'a>, String> {
+    /// Its value for as many arguments as it takes. What it looks at is paid for.
+    pub(crate) fn call<'a>(
+        self,
+        arguments: &[Value<'a>],
+        budget: &mut WalkBudget,
+    ) -> Result<Value<'a>, String> {
+        for argument in arguments {
+            if let View::Text(text) = argument.view() {
+                budget.spend_bytes(text.len()).map_err(too_large)?;
+            }
+        }
         match (self, arguments) {
-            (Function::Size, [of]) => size(&of.view()).map(Value::Int),
+            (Function::Size, [of]) => size(&of.view(), budget).map(Value::Int),
             (Function::Int, [of]) => int(&of.view()).map(Value::Int),
             (Function::Double, [of]) => double(&of.view()).map(Value::double),
             (Function::String, [of]) => string(of),
@@ -61,11 +70,11 @@ impl Function {
     }
 }
 
-fn size(of: &View<'_>) -> Result<i64, String> {
+fn size(of: &View<'_>, budget: &mut WalkBudget) -> Result<i64, String> {
     let n = match of {
         View::Text(text) => text.chars().count(),
-        View::List(list) => ListView::count(list.clone()),
-        View::Map(map) => MapView::by_key(map.clone()).len(),
+        View::List(list) => list.clone().count(budget).map_err(too_large)?,
+        View::Map(map) => map.clone().by_key(budget).map_err(too_large)?.len(),
         View::Null | View::Bool(_) | View::Int(_) | View::Double(_) => {
             return Err(format!("size takes a text, a list or a map, not {}", of.kind()));
         }
@@ -100,7 +109,7 @@ fn double(of: &View<'_>) -> Result<f64, String> {
 
 fn string<'a>(of: &Value<'a>) -> Result<Value<'a>, String> {
     Ok(match (of, of.view()) {
-        (Value::Data(ValueView::Text(_)), _) => of.clone(),
+        (Value::Data(PaidView::Text(_)), _) => of.clone(),
         (_, View::Text(text)) => Value::Text(text.to_string()),
         (_, View::Bool(flag)) => Value::Text(flag.to_string()),
         (_, View::Int(int)) => Value::Text(int.to_string()),

@@ -36,6 +36,7 @@ mod value;
 
 use alloc::string::String;
 use escapement_model::Opaque;
+use escapement_model::opaque::WalkBudget;
 
 /// Bytes of an expression.
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
@@ -43,6 +44,9 @@ pub const EXPRESSION_BYTES_MAX: usize = 4096;
 pub const NODES_MAX: usize = 256;
 /// Parentheses, brackets, choices and signs inside one another.
 pub const NESTING_MAX: usize = 64;
+
+/// What one evaluation may spend, in entries and items that it looks at.
+pub const EVALUATION_WORK_MAX: usize = 8 << 20;
 
 /// Checks an expression as far as that is possible without values: its syntax, its size, its functions and its names.
 ///
@@ -53,11 +57,19 @@ pub fn check(expression: &str) -> Result<(), String> {
     evaluate::check_names(&node)
 }
 
-/// Returns what an expression comes to over an object of names and their values.
+/// Returns what an expression comes to over an object of names and their values, for at most [`EVALUATION_WORK_MAX`].
 ///
 /// # Errors
 /// A sentence: the expression has a mistake, has no value, or one that is neither true nor false.
 pub fn evaluate(expression: &str, bindings: &Opaque) -> Result<bool, String> {
+    evaluate_within(expression, bindings, &mut WalkBudget::new(EVALUATION_WORK_MAX))
+}
+
+/// As [`evaluate`], paid from a budget.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_within(expression: &str, bindings: &Opaque, budget: &mut WalkBudget) -> Result<bool, String> {
     let node = parse::parse(expression)?;
-    evaluate::truth(&node, bindings)
+    evaluate::truth(&node, bindings, budget)
 }

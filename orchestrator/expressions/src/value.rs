@@ -1,16 +1,17 @@
 //! Values while an expression is evaluated: parts of the bindings as they are, and what was made of them.
+//! Each walk through one is paid from the budget of the evaluation.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use escapement_model::opaque::{Entries, Items, ValueView, entries, items};
+use escapement_model::opaque::{BudgetSpent, PaidEntries, PaidItems, PaidView, WalkBudget};
 
 /// A value. What comes from the bindings or is a literal is not copied.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     /// A part of the bindings, or null, a boolean, a double or a text that is a literal.
-    Data(ValueView<'a>),
+    Data(PaidView<'a>),
     /// An int.
     Int(i64),
     /// A text that was made.
@@ -36,14 +37,14 @@ pub(crate) enum View<'v> {
 /// The values of a list.
 #[derive(Clone, Debug)]
 pub(crate) enum ListView<'v> {
-    Data(Items<'v>),
+    Data(PaidItems<'v>),
     Made(core::slice::Iter<'v, Value<'v>>),
 }
 
 /// The entries of a map.
 #[derive(Clone, Debug)]
 pub(crate) enum MapView<'v> {
-    Data(Entries<'v>),
+    Data(PaidEntries<'v>),
     Made(core::slice::Iter<'v, (Value<'v>, Value<'v>)>),
 }
 
@@ -67,32 +68,38 @@ impl<'a> Value<'a> {
     }
 
     pub(crate) fn bool(value: bool) -> Self {
-        Value::Data(ValueView::Bool(value))
+        Value::Data(PaidView::Bool(value))
     }
 
     pub(crate) fn double(value: f64) -> Self {
-        Value::Data(ValueView::Number(value))
+        Value::Data(PaidView::Number(value))
     }
 
     /// The items of a list. A list that was made gives them away; `None` for anything else.
-    pub(crate) fn into_items(self) -> Option<Vec<Value<'a>>> {
+    pub(crate) fn into_items(self, budget: &mut WalkBudget) -> Result<Option<Vec<Value<'a>>>, BudgetSpent> {
         match self {
-            Value::List(list) => Some(list),
-            Value::Data(ValueView::List(list)) => Some(sound(items(list)).map(Value::Data).collect()),
-            _ => None,
+            Value::List(list) => Ok(Some(list)),
+            Value::Data(PaidView::List(list)) => {
+                let (mut items, mut all) = (list.items(), Vec::new());
+                while let Some(item) = items.next(budget)? {
+                    all.push(Value::Data(item));
+                }
+                Ok(Some(all))
+            }
+            _ => Ok(None),
         }
     }
 }
 
 impl<'v> View<'v> {
-    fn of(data: ValueView<'v>) -> Self {
+    fn of(data: PaidView<'v>) -> Self {
         match data {
-            ValueView::Null => View::Null,
-            ValueView::Bool(flag) => View::Bool(flag),
-            ValueView::Number(number) => View::Double(number),
-            ValueView::Text(text) => View::Text(text),
-            ValueView::List(list) => View::List(ListView::Data(items(list))),
-            ValueView::Struct(object) => View::Map(MapView::Data(entries(object))),
+            PaidView::Null => View::Null,
+            PaidView::Bool(flag) => View::Bool(flag),
+            PaidView::Number(number) => View::Double(number),
+            PaidView::Text(text) => View::Text(text),
+            PaidView::List(list) => View::List(ListView::Data(list.items())),
+            PaidView::Object(object) => View::Map(MapView::Data(object.entries())),
         }
     }
 
@@ -125,34 +132,66 @@ impl<'v> View<'v> {
     }
 }
 
-impl<'v> Iterator for ListView<'v> {
-    type Item = View<'v>;
-
-    fn next(&mut self) -> Option<View<'v>> {
+impl<'v> ListView<'v> {
+    /// The next item, which is paid for.
+    pub(crate) fn next(&mut self, budget: &mut WalkBudget) -> Result<Option<View<'v>>, BudgetSpent> {
         match self {
-            ListView::Data(items) => items.next()?.ok().map(View::of),
-            ListView::Made(values) => values.next().map(Value::view),
+            ListView::Data(items) => Ok(items.next(budget)?.map(View::of)),
+            ListView::Made(values) => {
+                budget.spend(1)?;
+                Ok(values.next().map(Value::view))
+            }
         }
+    }
+
+    /// How many items there are, each of which is paid for.
+    pub(crate) fn count(mut self, budget: &mut WalkBudget) -> Result<usize, BudgetSpent> {
+        let mut n = 0;
+        while self.next(budget)?.is_some() {
+            n += 1;
+        }
+        Ok(n)
     }
 }
 
 impl<'v> MapView<'v> {
-    /// The entries by their keys; of a repeated key of a document the last.
-    pub(crate) fn by_key(self) -> BTreeMap<Key<'v>, View<'v>> {
+    /// The next entry, which is paid for. A key of a document may be there again behind it.
+    fn next(&mut self, budget: &mut WalkBudget) -> Result<Option<(Key<'v>, View<'v>)>, BudgetSpent> {
         match self {
-            MapView::Data(entries) => sound(entries)
-                .map(|(key, value)| (Key::Text(key), View::of(value)))
-                .collect(),
-            MapView::Made(entries) => entries
-                .filter_map(|(key, value)| Some((key.view().key()?, value.view())))
-                .collect(),
+            MapView::Data(entries) => {
+                let entry = entries.next(budget)?;
+                Ok(entry.map(|(key, value)| (Key::Text(key), View::of(value))))
+            }
+            MapView::Made(entries) => {
+                budget.spend(1)?;
+                let mut keyed = entries.filter_map(|(key, value)| Some((key.view().key()?, value.view())));
+                Ok(keyed.next())
+            }
         }
     }
-}
 
-/// What can be read. Bindings were checked before, so that is all of it.
-pub(crate) fn sound<T, E>(all: impl Iterator<Item = Result<T, E>>) -> impl Iterator<Item = T> {
-    all.filter_map(Result::ok)
+    /// The entries by their keys; of a repeated key of a document the last. What it takes to put them in order is paid for.
+    pub(crate) fn by_key(
+        mut self,
+        budget: &mut WalkBudget,
+    ) -> Result<BTreeMap<Key<'v>, View<'v>>, BudgetSpent> {
+        let mut all = BTreeMap::new();
+        while let Some((key, value)) = self.next(budget)? {
+            budget.spend(all.len().checked_ilog2().unwrap_or(0) as usize / 2)?;
+            all.insert(key, value);
+        }
+        Ok(all)
+    }
+
+    /// Whether a key is there. The entries before it are paid for.
+    pub(crate) fn has(mut self, key: &Key<'_>, budget: &mut WalkBudget) -> Result<bool, BudgetSpent> {
+        while let Some((known, _)) = self.next(budget)? {
+            if known == *key {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// The int that a double is exactly, if it is one.
@@ -198,67 +237,59 @@ fn order_mixed(int: i64, double: f64) -> Option<Ordering> {
     Some(int.cmp(&whole).then(0.0.partial_cmp(&fraction)?))
 }
 
-/// What may still be spent on comparing values.
-#[derive(Debug)]
-pub(crate) struct Work {
-    left: usize,
+/// Why there is no value if the budget does not pay for it.
+pub(crate) fn too_large(_: BudgetSpent) -> String {
+    "the values are too large: looking at them takes more work than is allowed".to_string()
 }
 
-impl Work {
-    pub(crate) fn new() -> Self {
-        Self { left: WORK_MAX }
-    }
-
-    fn spend(&mut self, n: usize) -> Result<(), String> {
-        let left = self.left.checked_sub(n);
-        self.left = left.ok_or_else(|| "the values are too large to be compared".to_string())?;
-        Ok(())
-    }
-}
-
-/// Parts of values, and pieces of texts, that one evaluation compares.
-const WORK_MAX: usize = 4 << 20;
-/// Bytes of a text that are compared as fast as one part of a value.
-const PIECE_BYTES: usize = 64;
 /// Lists and maps inside one another that are compared.
 const COMPARED_NESTING_MAX: usize = 200;
 
 /// True if two values are equal: those of different kinds never are, but numbers are by their exact values.
-pub(crate) fn equal(left: &View<'_>, right: &View<'_>, work: &mut Work) -> Result<bool, String> {
-    equal_inside(left, right, work, COMPARED_NESTING_MAX)
+pub(crate) fn equal(left: &View<'_>, right: &View<'_>, budget: &mut WalkBudget) -> Result<bool, String> {
+    equal_inside(left, right, budget, COMPARED_NESTING_MAX)
 }
 
-fn equal_inside(left: &View<'_>, right: &View<'_>, work: &mut Work, n_left: usize) -> Result<bool, String> {
-    work.spend(1)?;
+fn equal_inside(
+    left: &View<'_>,
+    right: &View<'_>,
+    budget: &mut WalkBudget,
+    n_left: usize,
+) -> Result<bool, String> {
+    budget.spend(1).map_err(too_large)?;
     let n_inside = n_left
         .checked_sub(1)
         .ok_or("the values are nested too deep to be compared")?;
     match (left, right) {
         (View::Null, View::Null) => Ok(true),
         (View::Text(left), View::Text(right)) => {
-            let same_length = left.len() == right.len();
-            work.spend(if same_length { left.len() / PIECE_BYTES } else { 0 })?;
+            let n_compared = if left.len() == right.len() { left.len() } else { 0 };
+            budget.spend_bytes(n_compared).map_err(too_large)?;
             Ok(left == right)
         }
         (View::List(left), View::List(right)) => {
             let (mut left, mut right) = (left.clone(), right.clone());
             loop {
-                match (left.next(), right.next()) {
+                let pair = (
+                    left.next(budget).map_err(too_large)?,
+                    right.next(budget).map_err(too_large)?,
+                );
+                match pair {
                     (None, None) => return Ok(true),
-                    (Some(left), Some(right)) if equal_inside(&left, &right, work, n_inside)? => {}
+                    (Some(left), Some(right)) if equal_inside(&left, &right, budget, n_inside)? => {}
                     _ => return Ok(false),
                 }
             }
         }
         (View::Map(left), View::Map(right)) => {
-            let (left, right) = (left.clone().by_key(), right.clone().by_key());
-            work.spend(left.len().max(right.len()))?;
+            let left = left.clone().by_key(budget).map_err(too_large)?;
+            let right = right.clone().by_key(budget).map_err(too_large)?;
             if left.len() != right.len() {
                 return Ok(false);
             }
             for (key, value) in left {
                 match right.get(&key) {
-                    Some(other) if equal_inside(&value, other, work, n_inside)? => {}
+                    Some(other) if equal_inside(&value, other, budget, n_inside)? => {}
                     _ => return Ok(false),
                 }
             }

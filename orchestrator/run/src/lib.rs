@@ -40,4 +40,4 @@ pub use input::{
 };
 pub use preview::{Preview, preview};
 pub use run::{Run, ShownState};
-pub use turn::{INLINE_BYTES_MAX, says_the_same};
+pub use turn::{INLINE_BYTES_MAX, TEMPLATE_WORK_MAX, says_the_same};

@@ -16,6 +16,7 @@ mod fallback;
 pub(crate) mod gate;
 pub(crate) mod held;
 pub(crate) mod judge;
+mod looked_up;
 mod model;
 mod people;
 mod planning;
@@ -47,10 +48,13 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::cell::Cell;
 use escapement_model::Opaque;
 use escapement_model::chain::chain_next;
+use escapement_model::opaque::WalkBudget;
 use escapement_model::planted::{self, Bug};
 use held::Held;
+use looked_up::Lookups;
 use prost::Message;
 
 /// One input's work.
@@ -70,6 +74,9 @@ pub(crate) struct Turn<'a> {
     pub(crate) ahead_ms: u64,
     /// Facts about the state; `None` if it is only read, or new.
     held: Option<Held>,
+    /// What its templates may still look at. Taken out while one is rendered.
+    budget: Cell<WalkBudget>,
+    looked_up: Lookups,
 }
 
 impl<'a> Turn<'a> {
@@ -85,6 +92,8 @@ impl<'a> Turn<'a> {
             retry_after_ms: 0,
             ahead_ms: 0,
             held: None,
+            budget: Cell::new(WalkBudget::new(TEMPLATE_WORK_MAX)),
+            looked_up: Lookups::default(),
         }
     }
 
@@ -419,6 +428,9 @@ fn behind_the_end(input: &Input) -> Result<(), Refused> {
     }
 }
 
+// RUN-1.9
+/// What the templates of one turn may look at, in entries and items.
+pub const TEMPLATE_WORK_MAX: usize = 4 << 20;
 /// Bytes that an entry holds in place; more are kept by their hash.
 pub const INLINE_BYTES_MAX: usize = 32_768;
 

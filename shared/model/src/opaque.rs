@@ -3,6 +3,8 @@
 
 mod build;
 mod depth;
+mod index;
+mod paid;
 mod single;
 mod view;
 
@@ -14,6 +16,8 @@ use prost::encoding::{DecodeContext, WireType, decode_varint, encode_varint};
 use prost::{DecodeError, Message};
 
 pub use build::{ListBuilder, StructBuilder, encode_value};
+pub use index::ObjectIndex;
+pub use paid::{BudgetSpent, PaidEntries, PaidItems, PaidList, PaidObject, PaidView, WalkBudget};
 pub use single::OpaqueValue;
 pub use view::{Entries, Items, Malformed, ValueView, check, check_one, entries, items, value, value_of};
 

@@ -1,9 +1,9 @@
-//! JSON pointers (RFC 6901) into encoded values. Copies nothing of a value.
+//! JSON pointers (RFC 6901) into encoded values. Copies nothing of a value, and follows none without a budget.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use escapement_model::opaque::{ValueView, items, value_of};
+use escapement_model::opaque::{BudgetSpent, PaidView, WalkBudget};
 
 /// A pointer, parsed. The empty one is the whole value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,15 +37,34 @@ impl Pointer {
         Some((first, Self { tokens }))
     }
 
+    // RUN-1.9
     /// Follows the pointer into a value that was checked. `None` if it leads nowhere.
     ///
     /// Of a repeated key the last value counts.
-    pub fn find<'v>(&self, value: ValueView<'v>) -> Option<ValueView<'v>> {
-        self.tokens.iter().try_fold(value, |value, token| match value {
-            ValueView::Struct(object) => value_of(object, token),
-            ValueView::List(list) => items(list).nth(list_index(token)?)?.ok(),
-            ValueView::Null | ValueView::Number(_) | ValueView::Text(_) | ValueView::Bool(_) => None,
-        })
+    ///
+    /// # Errors
+    /// [`BudgetSpent`]: what is passed on the way is more than the budget pays for.
+    pub fn find<'v>(
+        &self,
+        value: PaidView<'v>,
+        budget: &mut WalkBudget,
+    ) -> Result<Option<PaidView<'v>>, BudgetSpent> {
+        let mut found = value;
+        for token in &self.tokens {
+            let inside = match found {
+                PaidView::Object(object) => object.value_of(token, budget)?,
+                PaidView::List(list) => match list_index(token) {
+                    Some(index) => list.nth(index, budget)?,
+                    None => None,
+                },
+                PaidView::Null | PaidView::Number(_) | PaidView::Text(_) | PaidView::Bool(_) => None,
+            };
+            let Some(inside) = inside else {
+                return Ok(None);
+            };
+            found = inside;
+        }
+        Ok(Some(found))
     }
 }
 

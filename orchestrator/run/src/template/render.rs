@@ -1,6 +1,7 @@
 //! Puts values into templates. Keeps every value as the bytes that it is: no number is written anew, and keys keep their order.
 //!
-//! Whatever a template says, the work is bounded by what may come out: copying stops at the limit, not behind it.
+//! Whatever a template says, the work is bounded: copying stops at the limit of what may come out, not behind it, and looking for
+//! what a reference means is paid from a budget.
 
 use super::json::{Bounded, TooLong};
 use super::pointer::Pointer;
@@ -12,14 +13,24 @@ use bytes::Bytes;
 use core::fmt;
 use escapement_model::Opaque;
 use escapement_model::limits::PAYLOAD_BYTES_MAX;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, encode_value, entries, items, value};
+use escapement_model::opaque::{
+    BudgetSpent, ListBuilder, StructBuilder, ValueView, WalkBudget, encode_value, entries, items, value,
+};
 
 /// Where the values of references come from.
 pub trait Sources {
     /// Finds the value at a pointer of a source; values were checked when they arrived.
     ///
     /// The output of a parallel step or of a loop is a list of which each item is kept apart: the first token is the item.
-    fn value(&self, source: &str, pointer: &Pointer) -> Found<'_>;
+    ///
+    /// # Errors
+    /// [`BudgetSpent`]: finding it takes more than the budget pays for.
+    fn value(
+        &self,
+        source: &str,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent>;
 }
 
 /// What a source has at a pointer.
@@ -60,6 +71,8 @@ pub enum RenderError {
     TooLarge,
     /// The result would be deeper than `escapement_model::limits::OBJECT_NESTING_MAX`.
     TooDeep,
+    /// Finding what the references mean takes more work than is allowed.
+    TooMuchWork,
     /// A reference is malformed; no plan that was checked has one.
     Malformed(MalformedReference),
 }
@@ -71,6 +84,12 @@ impl fmt::Display for RenderError {
             Self::NotAnObject { source, pointer } => write!(f, "{source} has no object at {pointer:?}"),
             Self::TooLarge => write!(f, "the rendered input has more than {PAYLOAD_BYTES_MAX} bytes"),
             Self::TooDeep => f.write_str("the rendered input is nested too deep"),
+            Self::TooMuchWork => {
+                write!(
+                    f,
+                    "finding what its references mean {BudgetSpent}: the values that they look into are too large"
+                )
+            }
             Self::Malformed(malformed) => malformed.fmt(f),
         }
     }
@@ -84,6 +103,12 @@ impl From<TooLong> for RenderError {
     }
 }
 
+impl From<BudgetSpent> for RenderError {
+    fn from(BudgetSpent: BudgetSpent) -> Self {
+        Self::TooMuchWork
+    }
+}
+
 impl From<MalformedReference> for RenderError {
     fn from(malformed: MalformedReference) -> Self {
         Self::Malformed(malformed)
@@ -94,8 +119,12 @@ impl From<MalformedReference> for RenderError {
 ///
 /// # Errors
 /// [`RenderError`].
-pub fn render_object(template: &Opaque, sources: &dyn Sources) -> Result<Opaque, RenderError> {
-    let mut renderer = Renderer::new(sources);
+pub fn render_object(
+    template: &Opaque,
+    sources: &dyn Sources,
+    budget: &mut WalkBudget,
+) -> Result<Opaque, RenderError> {
+    let mut renderer = Renderer::new(sources, budget);
     let rendered = renderer.value(ValueView::Struct(template.as_encoded()))?;
     let object = match viewed(&rendered) {
         ValueView::Struct(object) => Opaque::from_encoded(rendered.slice_ref(object)),
@@ -115,8 +144,12 @@ pub fn render_object(template: &Opaque, sources: &dyn Sources) -> Result<Opaque,
 ///
 /// # Errors
 /// [`RenderError`].
-pub fn render_value(template: &Template, sources: &dyn Sources) -> Result<Bytes, RenderError> {
-    let rendered = Renderer::new(sources).value(viewed(&template.0))?;
+pub fn render_value(
+    template: &Template,
+    sources: &dyn Sources,
+    budget: &mut WalkBudget,
+) -> Result<Bytes, RenderError> {
+    let rendered = Renderer::new(sources, budget).value(viewed(&template.0))?;
     check(&StructBuilder::new().value("", viewed(&rendered)).build())?;
     Ok(rendered)
 }
@@ -125,8 +158,12 @@ pub fn render_value(template: &Template, sources: &dyn Sources) -> Result<Bytes,
 ///
 /// # Errors
 /// [`RenderError`].
-pub fn render_text(template: &str, sources: &dyn Sources) -> Result<String, RenderError> {
-    Renderer::new(sources).text(template)
+pub fn render_text(
+    template: &str,
+    sources: &dyn Sources,
+    budget: &mut WalkBudget,
+) -> Result<String, RenderError> {
+    Renderer::new(sources, budget).text(template)
 }
 
 fn check(object: &Opaque) -> Result<(), RenderError> {
@@ -137,17 +174,20 @@ fn check(object: &Opaque) -> Result<(), RenderError> {
     object.check().map_err(|_| RenderError::TooDeep)
 }
 
-struct Renderer<'s> {
+struct Renderer<'s, 'b> {
     sources: &'s dyn Sources,
     /// Bytes that may still be copied.
     n_left: usize,
+    /// What may still be looked at.
+    budget: &'b mut WalkBudget,
 }
 
-impl<'s> Renderer<'s> {
-    fn new(sources: &'s dyn Sources) -> Self {
+impl<'s, 'b> Renderer<'s, 'b> {
+    fn new(sources: &'s dyn Sources, budget: &'b mut WalkBudget) -> Self {
         Self {
             sources,
             n_left: PAYLOAD_BYTES_MAX,
+            budget,
         }
     }
 
@@ -194,7 +234,7 @@ impl<'s> Renderer<'s> {
 
     fn reference(&mut self, form: &LongForm<'_>) -> Result<Bytes, RenderError> {
         let Reference { source, pointer } = &form.reference;
-        match self.sources.value(source, pointer) {
+        match self.sources.value(source, pointer, self.budget)? {
             Found::Value(view) => self.copied(view, n_bytes(view)),
             Found::Encoded(bytes) => {
                 self.charge(bytes.len())?;
@@ -228,15 +268,21 @@ impl<'s> Renderer<'s> {
                 }
                 Piece::Reference(reference) => reference,
             };
-            match self.sources.value(reference.source, &reference.pointer) {
-                Found::Value(ValueView::Text(text)) => rendered.push(text)?,
+            let found = self
+                .sources
+                .value(reference.source, &reference.pointer, self.budget)?;
+            match found {
+                Found::Value(view) => self.spell(&mut rendered, view)?,
                 Found::Text(text) => rendered.push(&text)?,
-                Found::Value(view) => rendered.push_json(view)?,
-                Found::Encoded(bytes) => match viewed(&bytes) {
-                    ValueView::Text(text) => rendered.push(text)?,
-                    view => rendered.push_json(view)?,
-                },
-                Found::List(items) => rendered.push_list(items.iter().map(|item| viewed(item)))?,
+                Found::Encoded(bytes) => self.spell(&mut rendered, viewed(&bytes))?,
+                Found::List(items) => {
+                    rendered.push("[")?;
+                    for (n, item) in items.iter().enumerate() {
+                        rendered.push(if n == 0 { "" } else { "," })?;
+                        self.push_json(&mut rendered, viewed(item))?;
+                    }
+                    rendered.push("]")?;
+                }
                 Found::TooLarge => return Err(RenderError::TooLarge),
                 Found::Missing => return Err(unresolved(&reference)),
             }
@@ -244,6 +290,20 @@ impl<'s> Renderer<'s> {
         let rendered = rendered.into_text();
         self.charge(rendered.len())?;
         Ok(rendered)
+    }
+
+    /// Appends a value: a text as it is, anything else as JSON.
+    fn spell(&mut self, rendered: &mut Bounded, value: ValueView<'_>) -> Result<(), RenderError> {
+        match value {
+            ValueView::Text(text) => Ok(rendered.push(text)?),
+            value => self.push_json(rendered, value),
+        }
+    }
+
+    /// Appends a value as JSON. All of it is looked at, also what does not come out.
+    fn push_json(&mut self, rendered: &mut Bounded, value: ValueView<'_>) -> Result<(), RenderError> {
+        self.budget.spend(n_bytes(value) / JSON_BYTES_PER_UNIT)?;
+        Ok(rendered.push_json(value)?)
     }
 
     /// Encodes a value of which this many bytes are new.
@@ -291,5 +351,7 @@ fn viewed(encoded: &[u8]) -> ValueView<'_> {
     value(encoded).expect("sources have values that were checked")
 }
 
+/// Bytes of a value that are put in order and written as JSON at the price of one entry.
+const JSON_BYTES_PER_UNIT: usize = 4;
 /// Bytes of the shortest encoded value.
 const SCALAR_BYTES: usize = 2;

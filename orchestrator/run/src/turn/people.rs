@@ -66,19 +66,22 @@ impl Turn<'_> {
         if self.unit(unit).stage() != UnitStage::Ready {
             return;
         }
-        let mut texts = Vec::new();
+        let (mut texts, mut n_bytes) = (Vec::new(), 0);
         for text in core::iter::once(&spec.question).chain(&spec.options) {
             match self.render_text(unit, text) {
-                Ok(text) => texts.push(text),
+                Ok(text) => {
+                    n_bytes += text.len();
+                    texts.push(text);
+                }
                 Err((code, message)) => return self.unit_fails(unit, code, &message),
             }
-        }
-        if texts.iter().map(String::len).sum::<usize>() > QUESTION_BYTES_MAX {
-            return self.unit_fails(
-                unit,
-                "INPUT_TOO_LARGE",
-                "question and options have more than 48 KiB",
-            );
+            if n_bytes > QUESTION_BYTES_MAX {
+                return self.unit_fails(
+                    unit,
+                    "INPUT_TOO_LARGE",
+                    "question and options have more than 48 KiB",
+                );
+            }
         }
         let question = texts.remove(0);
         // The same text twice is one option.

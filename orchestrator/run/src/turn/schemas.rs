@@ -8,7 +8,7 @@ use crate::schema;
 use alloc::format;
 use alloc::string::String;
 use escapement_model::limits::MESSAGE_CHARS_MAX;
-use escapement_model::opaque::value;
+use escapement_model::opaque::{PaidView, WalkBudget, value};
 
 impl Turn<'_> {
     // RUN-12.13
@@ -26,8 +26,12 @@ impl Turn<'_> {
         let Some((schema, output)) = both else {
             return (outcome, None);
         };
-        let Some(why) = schema::violation(schema, output) else {
-            return (outcome, Some(true));
+        let mut budget = WalkBudget::new(SCHEMA_WORK_MAX);
+        let violation = schema::violation(PaidView::of(schema), PaidView::of(output), &mut budget);
+        let why = match violation {
+            Ok(Some(why)) => why,
+            Ok(None) => return (outcome, Some(true)),
+            Err(spent) => format!(": to hold it against its schema {spent}"),
         };
         let message = format!("the output of {}{why}", live.action);
         let failed = AttemptOutcome {
@@ -39,3 +43,6 @@ impl Turn<'_> {
         (failed, Some(false))
     }
 }
+
+/// What it may cost to hold one value against a schema, in entries and items that are looked at in both.
+pub(super) const SCHEMA_WORK_MAX: usize = 16 << 20;

@@ -1,6 +1,7 @@
 //! The tools of a model: what it is offered, what it asks for, and whether that is called.
 
 use super::Turn;
+use super::schemas::SCHEMA_WORK_MAX;
 use super::values::view;
 use crate::journal::{AskedCall, Event, Failure, ToolsAsked, UnitRef};
 use crate::json::{arguments_of_json, value_of_json};
@@ -13,7 +14,9 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::ACTION_CHARS_MAX;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, items, value_of};
+use escapement_model::opaque::{
+    ListBuilder, PaidObject, PaidView, StructBuilder, ValueView, WalkBudget, items, value_of,
+};
 use escapement_model::planted::{self, Bug};
 
 /// What a model answered.
@@ -187,10 +190,17 @@ impl Turn<'_> {
         let Ok(schema) = value_of_json(&self.profile(&wanted.name).input_schema) else {
             return Ok(());
         };
-        let given = ValueView::Struct(arguments.as_encoded());
-        match view(&schema).and_then(|schema| schema::violation(schema, given)) {
-            Some(why) => Err(invalid(format!("arguments{why}"))),
-            None => Ok(()),
+        let Some(schema) = view(&schema) else {
+            return Ok(());
+        };
+        let given = PaidView::Object(PaidObject::of(arguments.as_encoded()));
+        let mut budget = WalkBudget::new(SCHEMA_WORK_MAX);
+        match schema::violation(PaidView::of(schema), given, &mut budget) {
+            Ok(Some(why)) => Err(invalid(format!("arguments{why}"))),
+            Ok(None) => Ok(()),
+            Err(spent) => Err(invalid(format!(
+                "arguments: to hold them against the schema of the tool {spent}"
+            ))),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What steps came to, as templates and expressions see it.
 
 use super::Turn;
-use crate::journal::UnitRef;
+use super::looked_up::LookedUp;
+use crate::journal::{Stored, UnitRef};
 use crate::outcome::encoded;
 use crate::plan::{StepIndex, StepKind};
 use crate::state::{StepStage, StepState, UnitState};
@@ -10,8 +11,9 @@ use crate::template::{
 };
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, value};
+use escapement_model::opaque::{BudgetSpent, ListBuilder, StructBuilder, ValueView, WalkBudget, value};
 use escapement_model::{Opaque, limits::OUTPUT_BYTES_MAX};
 
 /// A code and a sentence.
@@ -27,56 +29,88 @@ struct UnitSources<'t, 'a> {
 
 // RUN-1.6
 impl Sources for UnitSources<'_, '_> {
-    fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
+    fn value(
+        &self,
+        source: &str,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
+        let turn = self.turn;
         match source {
-            "input" => follow_object(&self.turn.given_input(), pointer),
-            "session" => follow_object(&self.turn.session_state(), pointer),
-            "run" => follow_object(&self.turn.run_facts(), pointer),
+            "input" => {
+                let input = turn.looked_up.object(turn, &turn.state.input, budget)?;
+                input.follow(pointer, budget)
+            }
+            "session" => match &turn.state.session {
+                Some(session) => {
+                    let state = turn.looked_up.object(turn, &session.state, budget)?;
+                    state.follow(pointer, budget)
+                }
+                None => LookedUp::small(ValueView::Struct(&[])).follow(pointer, budget),
+            },
+            "run" => {
+                let facts = turn.run_facts();
+                LookedUp::small(ValueView::Struct(facts.as_encoded())).follow(pointer, budget)
+            }
             "iteration" | "item" => match self.unit {
                 Some(unit) => {
-                    let index = StructBuilder::new().number("i", f64::from(unit.index)).build();
-                    let (_, index) = index
-                        .entries()
-                        .next()
-                        .expect("it has one")
-                        .expect("it is well-formed");
-                    follow(&encoded(index), pointer)
+                    let number = ValueView::Number(f64::from(unit.index));
+                    LookedUp::small(number).follow(pointer, budget)
                 }
-                None => Found::Missing,
+                None => Ok(Found::Missing),
             },
-            key => self.of_step(key, pointer),
+            key => self.of_step(key, pointer, budget),
         }
     }
 }
 
 impl UnitSources<'_, '_> {
     // RUN-1.7
-    fn of_step(&self, key: &str, pointer: &Pointer) -> Found<'_> {
-        let Some(step) = self.turn.plan.steps.iter().position(|step| step.key == key) else {
-            return Found::Missing;
+    fn of_step(
+        &self,
+        key: &str,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
+        let steps = &self.turn.plan.steps;
+        budget.spend(steps.len() / KEYS_PER_UNIT)?;
+        let Some(step) = steps.iter().position(|step| step.key == key) else {
+            return Ok(Found::Missing);
         };
         let state = &self.turn.state.steps[step];
         match state.stage() {
-            StepStage::Completed => self.turn.found_in(step, pointer),
+            StepStage::Completed => self.turn.found_in(step, pointer, budget),
             _ if self.synthetic => {
                 let (code, message) = match &state.error {
                     Some(error) => (error.code.as_str(), error.message.as_str()),
                     None => ("STEP_SKIPPED", "the step did not run"),
                 };
-                Found::Text(format!("(FAILED: {code}: {message})"))
+                Ok(Found::Text(format!("(FAILED: {code}: {message})")))
             }
-            _ => Found::Value(ValueView::Null),
+            _ => Ok(Found::Value(ValueView::Null)),
         }
     }
 }
 
 impl<'a> Turn<'a> {
     pub(super) fn render_object(&self, unit: UnitRef, template: &Opaque) -> Result<Opaque, RenderFailure> {
-        render_object(template, &self.sources(unit)).map_err(failure)
+        self.paid(|budget| render_object(template, &self.sources(unit), budget))
     }
 
     pub(super) fn render_text(&self, unit: UnitRef, template: &str) -> Result<String, RenderFailure> {
-        render_text(template, &self.sources(unit)).map_err(failure)
+        self.paid(|budget| render_text(template, &self.sources(unit), budget))
+    }
+
+    // RUN-1.9
+    /// Renders with what is left of the budget of the turn.
+    fn paid<T>(
+        &self,
+        render: impl FnOnce(&mut WalkBudget) -> Result<T, RenderError>,
+    ) -> Result<T, RenderFailure> {
+        let mut budget = self.budget.take();
+        let rendered = render(&mut budget);
+        self.budget.set(budget);
+        rendered.map_err(failure)
     }
 
     fn sources(&self, unit: UnitRef) -> UnitSources<'_, 'a> {
@@ -97,7 +131,9 @@ impl<'a> Turn<'a> {
                 unit: None,
                 synthetic: false,
             };
-            return render_value(template, &sources).map(Some).map_err(failure);
+            return self
+                .paid(|budget| render_value(template, &sources, budget))
+                .map(Some);
         }
         let last = self
             .state
@@ -152,30 +188,51 @@ impl<'a> Turn<'a> {
     }
 
     /// Follows a pointer into what a step came to. Into a list of units it costs one of them only.
-    fn found_in(&self, step: StepIndex, pointer: &Pointer) -> Found<'_> {
+    fn found_in(
+        &self,
+        step: StepIndex,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
         let state = &self.state.steps[step];
+        let of_stored = |stored: Option<&Stored>, pointer: &Pointer, budget: &mut WalkBudget| match stored {
+            Some(stored) => self
+                .looked_up
+                .value(self, stored, budget)?
+                .follow(pointer, budget),
+            None => Ok(Found::Missing),
+        };
         let is_list = matches!(
             self.plan.steps[step].kind,
             StepKind::Parallel(_) | StepKind::Loop(_)
         );
-        if is_list && state.output.is_none() {
-            let Some((first, rest)) = pointer.split_first() else {
-                if n_list_bytes(state) > LIST_BYTES_MAX {
-                    return Found::TooLarge;
-                }
-                let items = state.units.iter();
-                return Found::List(
-                    items
-                        .map(|unit| self.unit_output(unit).unwrap_or_else(|| encoded(ValueView::Null)))
-                        .collect(),
-                );
-            };
-            let unit = list_index(first).and_then(|index| state.units.get(index));
-            let output = unit.and_then(|unit| self.unit_output(unit));
-            return output.map_or(Found::Missing, |output| follow(&output, &rest));
+        if state.output.is_some() {
+            return of_stored(state.output.as_ref(), pointer, budget);
         }
-        self.output_of(step)
-            .map_or(Found::Missing, |output| follow(&output, pointer))
+        if !is_list {
+            let last = state.units.last().and_then(|unit| unit.output.as_ref());
+            return of_stored(last, pointer, budget);
+        }
+        let Some((first, rest)) = pointer.split_first() else {
+            return self.list_in(state, budget);
+        };
+        let unit = list_index(first).and_then(|index| state.units.get(index));
+        of_stored(unit.and_then(|unit| unit.output.as_ref()), &rest, budget)
+    }
+
+    /// The outputs of all units, apart.
+    fn list_in(&self, state: &StepState, budget: &mut WalkBudget) -> Result<Found<'_>, BudgetSpent> {
+        if n_list_bytes(state) > LIST_BYTES_MAX {
+            return Ok(Found::TooLarge);
+        }
+        let mut items = Vec::new();
+        for unit in &state.units {
+            items.push(match &unit.output {
+                Some(output) => self.looked_up.bytes(self, output, budget)?,
+                None => encoded(ValueView::Null),
+            });
+        }
+        Ok(Found::List(items))
     }
 
     // RUN-4.10
@@ -223,19 +280,6 @@ fn n_list_bytes(state: &StepState) -> u64 {
     state.units.iter().map(length).sum()
 }
 
-fn follow_object(object: &Opaque, pointer: &Pointer) -> Found<'static> {
-    let found = pointer.find(ValueView::Struct(object.as_encoded()));
-    found.map_or(Found::Missing, |value| Found::Encoded(encoded(value)))
-}
-
-fn follow(bytes: &Bytes, pointer: &Pointer) -> Found<'static> {
-    if pointer.is_empty() {
-        return Found::Encoded(bytes.clone());
-    }
-    let found = view(bytes).and_then(|value| pointer.find(value));
-    found.map_or(Found::Missing, |value| Found::Encoded(encoded(value)))
-}
-
 /// Views an encoded `google.protobuf.Value`; `None` if it is none.
 pub(crate) fn view(bytes: &[u8]) -> Option<ValueView<'_>> {
     value(bytes).ok()
@@ -244,7 +288,8 @@ pub(crate) fn view(bytes: &[u8]) -> Option<ValueView<'_>> {
 // RUN-1.6
 fn failure(error: RenderError) -> RenderFailure {
     let code = match error {
-        RenderError::TooLarge | RenderError::TooDeep => "INPUT_TOO_LARGE",
+        // RUN-1.9
+        RenderError::TooLarge | RenderError::TooDeep | RenderError::TooMuchWork => "INPUT_TOO_LARGE",
         RenderError::Unresolved { .. } | RenderError::NotAnObject { .. } | RenderError::Malformed(_) => {
             "INPUT_UNRESOLVED"
         }
@@ -254,3 +299,5 @@ fn failure(error: RenderError) -> RenderFailure {
 
 /// Bytes of a list of outputs that is read to be rendered: written as JSON, more of them would have more than 1 MiB, too.
 const LIST_BYTES_MAX: u64 = 8 << 20;
+/// Keys of steps that are compared at the price of one entry.
+const KEYS_PER_UNIT: usize = 8;

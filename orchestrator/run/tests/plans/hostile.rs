@@ -1,27 +1,35 @@
 //! Bytes that no encoder of ours writes: whatever they are, they are read or refused.
 
 use escapement_model::Opaque;
-use escapement_model::opaque::{StructBuilder, ValueView, entries};
+use escapement_model::opaque::{BudgetSpent, PaidView, StructBuilder, ValueView, WalkBudget, entries};
 use escapement_run::plan;
 use escapement_run::plan::import::{Format, import};
-use escapement_run::template::{Found, Pointer, Sources, render_object};
+use escapement_run::template::{Found, Pointer, Sources};
 use proptest::prelude::*;
 use serde_json::json;
 
 use crate::documents::{encoded, full};
+use crate::paying::{BUDGET, render_object};
 
 struct Nothing;
 
 impl Sources for Nothing {
-    fn value(&self, _source: &str, _pointer: &Pointer) -> Found<'_> {
-        Found::Value(ValueView::Null)
+    fn value(
+        &self,
+        _source: &str,
+        _pointer: &Pointer,
+        _budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
+        Ok(Found::Value(ValueView::Null))
     }
 }
 
 fn find(object: &[u8], key: &str) -> Option<ValueView<'static>> {
     let escaped = key.replace('~', "~0").replace('/', "~1");
     let pointer = Pointer::parse(&format!("/{escaped}")).unwrap();
-    pointer.find(ValueView::Struct(Vec::leak(object.to_vec())))
+    let object = PaidView::of(ValueView::Struct(Vec::leak(object.to_vec())));
+    let found = pointer.find(object, &mut WalkBudget::new(BUDGET)).unwrap();
+    found.map(PaidView::unpaid)
 }
 
 #[test]

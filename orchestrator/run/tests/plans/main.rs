@@ -12,6 +12,7 @@ mod hostile;
 mod imports;
 mod json;
 mod malformed;
+mod paying;
 mod rendering;
 mod right;
 mod splicing;

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use escapement_model::opaque::{ValueView, value};
+use escapement_model::opaque::{BudgetSpent, PaidView, ValueView, WalkBudget, value};
 use escapement_run::plan::Template;
-use escapement_run::template::{
-    Found, Pointer, RenderError, Sources, list_index, render_object, render_text, render_value,
-};
+use escapement_run::template::{Found, Pointer, RenderError, Sources, list_index};
 use proptest::prelude::*;
 use prost::Message;
 use serde_json::{Value, json};
 
 use crate::documents::{decoded, encoded, json_of, proto_value};
+use crate::paying::{render_object, render_text, render_value};
 
 /// Outputs of steps. One that is a list under a name that begins with `list` is kept item by item.
 pub(crate) struct Outputs(BTreeMap<String, Vec<Bytes>>);
@@ -32,27 +31,37 @@ impl Outputs {
 }
 
 impl Sources for Outputs {
-    fn value(&self, source: &str, pointer: &Pointer) -> Found<'_> {
+    fn value(
+        &self,
+        source: &str,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
         if source == "failed" {
-            return Found::Text("(FAILED: CODE: message)".to_owned());
+            return Ok(Found::Text("(FAILED: CODE: message)".to_owned()));
         }
         let Some(parts) = self.0.get(source) else {
-            return Found::Missing;
+            return Ok(Found::Missing);
+        };
+        let mut find = |pointer: &Pointer, value| {
+            let found = pointer.find(PaidView::of(value), budget)?;
+            Ok(found.map(PaidView::unpaid))
         };
         let all = || parts.iter().map(|part| value(part).unwrap());
         let found = match (source.starts_with("list"), pointer.split_first()) {
-            (true, None) => return Found::List(parts.clone()),
-            (true, Some((index, rest))) => list_index(index)
-                .and_then(|index| all().nth(index))
-                .and_then(|item| rest.find(item)),
-            (false, _) => pointer.find(value(&parts[0]).unwrap()),
+            (true, None) => return Ok(Found::List(parts.clone())),
+            (true, Some((index, rest))) => match list_index(index).and_then(|index| all().nth(index)) {
+                Some(item) => find(&rest, item)?,
+                None => None,
+            },
+            (false, _) => find(pointer, value(&parts[0]).unwrap())?,
         };
-        match found {
+        Ok(match found {
             Some(ValueView::Text(text)) if source == "encoded" => {
                 Found::Encoded(proto_value(&json!(text)).encode_to_vec().into())
             }
             found => found.map_or(Found::Missing, Found::Value),
-        }
+        })
     }
 }
 

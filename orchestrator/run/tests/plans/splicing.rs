@@ -4,14 +4,13 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView};
+use escapement_model::opaque::{BudgetSpent, ListBuilder, StructBuilder, ValueView, WalkBudget};
 use escapement_run::plan::Template;
-use escapement_run::template::{
-    Found, Pointer, RenderError, Sources, render_object, render_text, render_value,
-};
+use escapement_run::template::{Found, Pointer, RenderError, Sources};
 use serde_json::{Value, json};
 
 use crate::documents::{encoded, proto_value};
+use crate::paying::{render_object, render_text, render_value};
 use prost::Message;
 
 /// The same answer to every question, counted.
@@ -30,9 +29,14 @@ impl<F> Always<F> {
 }
 
 impl<F: Fn() -> Found<'static>> Sources for Always<F> {
-    fn value(&self, _source: &str, _pointer: &Pointer) -> Found<'_> {
+    fn value(
+        &self,
+        _source: &str,
+        _pointer: &Pointer,
+        _budget: &mut WalkBudget,
+    ) -> Result<Found<'_>, BudgetSpent> {
         self.n_asked.set(self.n_asked.get() + 1);
-        (self.found)()
+        Ok((self.found)())
     }
 }
 

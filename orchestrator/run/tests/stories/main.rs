@@ -6,6 +6,7 @@ mod artifacts;
 mod attempts;
 mod branches;
 mod budgets;
+mod costs;
 mod disk;
 mod doubts;
 mod explained;

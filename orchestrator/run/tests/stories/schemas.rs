@@ -55,3 +55,23 @@ fn an_output_is_held_against_the_schema_of_its_action() {
         assert_eq!(fits(&world), (none == "true").then_some(true));
     }
 }
+
+// RUN-1.9
+#[test]
+fn an_output_that_costs_too_much_to_be_held_against_its_schema_does_not_fit_it() {
+    let properties: Vec<String> = (0..1_000).map(|n| format!("\"p{n}\": {{}}")).collect();
+    let schema = format!("{{\"properties\": {{{}}}}}", properties.join(", "));
+    let output = |n_keys: usize| {
+        let keys = (0..n_keys).map(|n| (format!("k{n}"), json!(null)));
+        json!(keys.collect::<serde_json::Map<_, _>>())
+    };
+    let mut large = world(&schema);
+    large.complete("a", output(5_000));
+    assert_eq!(large.run.shown().as_str(), "completed");
+    let mut too_large = world(&schema);
+    too_large.complete("a", output(40_000));
+    let (code, message) = too_large.error();
+    assert_eq!(code, "OUTPUT_INVALID");
+    assert!(message.contains("more work than is allowed"), "{message}");
+    assert_eq!(fits(&too_large), Some(false));
+}

@@ -75,8 +75,23 @@ pub fn value(bytes: &[u8]) -> Result<ValueView<'_>, Malformed> {
 ///
 /// Reads no other value, so that it costs less than going through [`entries`].
 pub fn value_of<'a>(object: &'a [u8], key: &str) -> Option<ValueView<'a>> {
+    let free = || Ok::<(), core::convert::Infallible>(());
+    match value_of_paid(object, key, free) {
+        Ok(found) => found,
+        Err(never) => match never {},
+    }
+}
+
+/// As [`value_of`]; `pay` is asked before each entry is looked at.
+#[inline(always)]
+pub(super) fn value_of_paid<'a, E>(
+    object: &'a [u8],
+    key: &str,
+    mut pay: impl FnMut() -> Result<(), E>,
+) -> Result<Option<ValueView<'a>>, E> {
     let mut found = None;
     for field in (Fields { bytes: object }) {
+        pay()?;
         if let Ok((1, Field::Bytes(entry))) = field
             && may_have_key(entry, key)
             && let Ok((name, value)) = read_entry(entry)
@@ -85,7 +100,7 @@ pub fn value_of<'a>(object: &'a [u8], key: &str) -> Option<ValueView<'a>> {
             found = Some(value);
         }
     }
-    found
+    Ok(found)
 }
 
 /// False if an entry is a key and a value, as every encoder writes it, and the key is another one.
@@ -96,6 +111,24 @@ fn may_have_key(entry: &[u8], key: &str) -> bool {
         (Some(Ok((1, Field::Bytes(name)))), Some(Ok((2, Field::Bytes(_)))), []) => name == key.as_bytes(),
         _ => true,
     }
+}
+
+/// Returns the entry of a Struct that comes next: its key, its value, and both still encoded. `None` at the end, or at the first
+/// error.
+pub(super) fn next_entry<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, ValueView<'a>, &'a [u8])> {
+    let mut fields = Fields { bytes: rest };
+    let found = fields.find_map(|field| match field {
+        Ok((1, Field::Bytes(entry))) => Some(read_entry(entry).ok().map(|(key, value)| (key, value, entry))),
+        Ok((1, _)) | Err(_) => Some(None),
+        Ok(_) => None,
+    });
+    *rest = fields.bytes;
+    found.flatten()
+}
+
+/// Views the value of an encoded entry that was checked.
+pub(super) fn value_of_entry(entry: &[u8]) -> Option<ValueView<'_>> {
+    read_entry(entry).ok().map(|(_, value)| value)
 }
 
 /// See [`entries`].

@@ -1,0 +1,198 @@
+//! What templates of one turn look into: each content is read once, and its keys are put in order once it is asked again.
+//! Whatever is read, walked or put in order is paid from the budget of the turn.
+
+use super::Turn;
+use crate::journal::Stored;
+use crate::outcome::encoded;
+use crate::template::{Found, Pointer};
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use bytes::Bytes;
+use core::cell::Cell;
+use escapement_model::opaque::{
+    BudgetSpent, ObjectIndex, PaidObject, PaidView, ValueView, WalkBudget, value,
+};
+
+/// The contents that were looked into.
+#[derive(Default)]
+pub(super) struct Lookups {
+    /// Taken out while one of them is looked for.
+    contents: Cell<Contents>,
+}
+
+/// By their hash, and by what they are read as: the same bytes may be an object and a value.
+type Contents = BTreeMap<([u8; 32], bool), Content>;
+
+#[derive(Clone, Debug)]
+struct Content {
+    bytes: Bytes,
+    /// Its keys, if it is an object that is asked for the second time.
+    index: Option<Rc<ObjectIndex>>,
+}
+
+/// One value to follow pointers into.
+#[derive(Debug)]
+pub(super) struct LookedUp {
+    /// An object by itself, or an encoded `google.protobuf.Value`.
+    bytes: Bytes,
+    is_object: bool,
+    index: Option<Rc<ObjectIndex>>,
+}
+
+impl Lookups {
+    fn with<T>(&self, look: impl FnOnce(&mut Contents) -> T) -> T {
+        let mut contents = self.contents.take();
+        let found = look(&mut contents);
+        self.contents.set(contents);
+        found
+    }
+
+    /// An object that was kept.
+    pub(super) fn object(
+        &self,
+        turn: &Turn<'_>,
+        stored: &Stored,
+        budget: &mut WalkBudget,
+    ) -> Result<LookedUp, BudgetSpent> {
+        self.look_up(turn, stored, true, budget)
+    }
+
+    /// A value that was kept.
+    pub(super) fn value(
+        &self,
+        turn: &Turn<'_>,
+        stored: &Stored,
+        budget: &mut WalkBudget,
+    ) -> Result<LookedUp, BudgetSpent> {
+        self.look_up(turn, stored, false, budget)
+    }
+
+    /// The bytes that were kept.
+    pub(super) fn bytes(
+        &self,
+        turn: &Turn<'_>,
+        stored: &Stored,
+        budget: &mut WalkBudget,
+    ) -> Result<Bytes, BudgetSpent> {
+        let known = stored.content().and_then(|digest| {
+            self.with(|contents| {
+                contents
+                    .get(&(digest, false))
+                    .map(|content| content.bytes.clone())
+            })
+        });
+        match known {
+            Some(bytes) => Ok(bytes),
+            None => read(turn, stored, budget),
+        }
+    }
+
+    fn look_up(
+        &self,
+        turn: &Turn<'_>,
+        stored: &Stored,
+        is_object: bool,
+        budget: &mut WalkBudget,
+    ) -> Result<LookedUp, BudgetSpent> {
+        let Some(digest) = stored.content() else {
+            return Ok(LookedUp {
+                bytes: read(turn, stored, budget)?,
+                is_object,
+                index: None,
+            });
+        };
+        let found = self.with(|contents| found_in(contents, turn, stored, digest, is_object, budget))?;
+        Ok(LookedUp {
+            bytes: found.bytes,
+            is_object,
+            index: found.index,
+        })
+    }
+}
+
+/// The content of that hash, with its keys in order once it is asked again.
+fn found_in(
+    contents: &mut Contents,
+    turn: &Turn<'_>,
+    stored: &Stored,
+    digest: [u8; 32],
+    is_object: bool,
+    budget: &mut WalkBudget,
+) -> Result<Content, BudgetSpent> {
+    if let Some(content) = contents.get_mut(&(digest, is_object)) {
+        if content.index.is_none()
+            && let Some(PaidView::Object(object)) = root(&content.bytes, is_object)
+        {
+            content.index = Some(Rc::new(ObjectIndex::of(object, budget)?));
+        }
+        return Ok(content.clone());
+    }
+    let content = Content {
+        bytes: read(turn, stored, budget)?,
+        index: None,
+    };
+    if contents.len() < CONTENTS_MAX {
+        contents.insert((digest, is_object), content.clone());
+    }
+    Ok(content)
+}
+
+impl LookedUp {
+    /// A value that is at hand.
+    pub(super) fn small(value: ValueView<'_>) -> Self {
+        Self {
+            bytes: encoded(value),
+            is_object: false,
+            index: None,
+        }
+    }
+
+    // RUN-1.6, RUN-1.9
+    /// What a pointer leads to.
+    pub(super) fn follow(
+        &self,
+        pointer: &Pointer,
+        budget: &mut WalkBudget,
+    ) -> Result<Found<'static>, BudgetSpent> {
+        let Some(root) = root(&self.bytes, self.is_object) else {
+            return Ok(Found::Missing);
+        };
+        let found = match (root, &self.index, pointer.split_first()) {
+            (_, _, None) if !self.is_object => return Ok(Found::Encoded(self.bytes.clone())),
+            (PaidView::Object(object), Some(index), Some((first, rest))) => {
+                match index.value_of(object, first, budget)? {
+                    Some(inside) => rest.find(inside, budget)?,
+                    None => None,
+                }
+            }
+            _ => pointer.find(root, budget)?,
+        };
+        let Some(found) = found else {
+            return Ok(Found::Missing);
+        };
+        let bytes = encoded(found.unpaid());
+        budget.spend_bytes(bytes.len())?;
+        Ok(Found::Encoded(bytes))
+    }
+}
+
+fn root(bytes: &[u8], is_object: bool) -> Option<PaidView<'_>> {
+    match is_object {
+        true => Some(PaidView::Object(PaidObject::of(bytes))),
+        false => value(bytes).ok().map(PaidView::of),
+    }
+}
+
+/// Reads what was kept. It may have to come from the store.
+fn read(turn: &Turn<'_>, stored: &Stored, budget: &mut WalkBudget) -> Result<Bytes, BudgetSpent> {
+    if stored.content().is_some() {
+        let n_bytes = usize::try_from(stored.length).unwrap_or(usize::MAX);
+        budget.spend(n_bytes / READ_BYTES_PER_UNIT)?;
+    }
+    Ok(turn.load(stored))
+}
+
+/// Bytes that are read from the store at the price of one entry.
+const READ_BYTES_PER_UNIT: usize = 32;
+/// Contents that are remembered for one turn.
+const CONTENTS_MAX: usize = 16;
