@@ -10,7 +10,7 @@ use bytes::Bytes;
 use escapement_model::RunId;
 use escapement_model::planted::{self, Bug};
 use escapement_run::{Blobs, Effect, Input, Run};
-use escapement_runs::{Config, Counted, NotHandled, Runs, Work};
+use escapement_runs::{Config, Counted, Durable, NotHandled, Runs, Work};
 use escapement_store::StoreFault;
 use escapement_store::runs::{BatchOutcome, ClientRequest, RunBatch, RunReader, RunStore, Scope};
 
@@ -305,6 +305,7 @@ impl RunsHost {
     /// # Panics
     /// As the store's reader fails.
     pub fn run(&mut self, run_id: RunId) -> Option<(&Run, &dyn Blobs)> {
+        self.park(RESTING_MAX);
         let run = self.runs.get(run_id, &self.contents)?;
         Some((run, &self.contents))
     }
@@ -315,9 +316,25 @@ impl RunsHost {
     /// # Panics
     /// As the store's reader fails.
     pub fn look(&mut self, run_id: RunId) -> Option<(&Run, &dyn Blobs)> {
+        self.park(RESTING_MAX);
         let live = self.runs.get(run_id, &self.contents);
         let run = live.or_else(|| self.recent.get(run_id))?;
         Some((run, &self.contents))
+    }
+
+    // RUN-9.9
+    /// What is seen of a run, if it lives. One that is parked stays parked: for those who look at many.
+    ///
+    /// # Panics
+    /// As the store's reader fails.
+    pub fn peek<T>(&self, run_id: RunId, peek: impl FnOnce(&Run) -> T) -> Option<T> {
+        if !self.runs.contains(run_id) {
+            return None;
+        }
+        match self.runs.in_memory(run_id) {
+            Some(run) => Some(peek(run)),
+            None => self.contents.fold(run_id).ok().map(|run| peek(&run)),
+        }
     }
 
     /// Runs that could not be taken up from where they were parked. They do not go on.

@@ -177,13 +177,12 @@ pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
 }
 
 /// Children that live although nobody waits for them: what a crash kept from being cancelled.
-pub(crate) fn orphans(host: &mut RunsHost) -> Vec<RunId> {
-    let children: Vec<(RunId, RunId)> = host.runs().children().collect();
+pub(crate) fn orphans(host: &RunsHost) -> Vec<RunId> {
     let is_orphan = |(child, parent): &(RunId, RunId)| {
-        let parent = host.run(*parent);
-        !parent.is_some_and(|(parent, _)| waits_for(parent, *child))
+        let waits = host.peek(*parent, |parent| waits_for(parent, *child));
+        !waits.unwrap_or(false)
     };
-    let orphans = children.into_iter().filter(is_orphan);
+    let orphans = host.runs().children().filter(is_orphan);
     orphans.map(|(child, _)| child).collect()
 }
 

@@ -135,7 +135,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         cannot_go_on,
     } = setup;
     let clock = Clock::start();
-    let (mut host, damaged) = RunsHost::open(&store, config, clock.now())?;
+    let (host, damaged) = RunsHost::open(&store, config, clock.now())?;
     tell_of(damaged);
     info!(live = host.runs().len(), "runs taken up");
     let (messages, received) = mpsc::channel();
@@ -153,7 +153,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     );
     recall_said(host.reader(), handle.seen())?;
     let noted = handle.noted();
-    let orphans = children::orphans(&mut host);
+    let orphans = children::orphans(&host);
     let retention = Retention::new(removal, feed, newest_ms, clock.now());
     let mut runs = RunsLoop {
         host,

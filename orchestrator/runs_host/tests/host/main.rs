@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod looks;
 mod saved;
 mod sessions;
 mod starts;

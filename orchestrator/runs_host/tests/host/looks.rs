@@ -1,0 +1,106 @@
+//! What only looks at runs keeps no more of them in memory than rest there.
+
+use std::sync::Arc;
+
+use escapement_model::RunId;
+use escapement_model::opaque::{ListBuilder, StructBuilder};
+use escapement_run::plan::{self, Plan};
+use escapement_run::presets::Preset;
+use escapement_run::spec::Spec;
+use escapement_runs::{Config, NewRun};
+use escapement_runs_host::{Create, RunsHost};
+use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunStore};
+
+const START: i64 = 1_763_700_000_000;
+/// More than rest in memory.
+const N_RUNS: u64 = 1_100;
+/// As many as rest, and the one that is looked at.
+const IN_MEMORY_MAX: usize = 1_024 + 1;
+
+fn id(n: u64) -> RunId {
+    let mut bytes = [7; 16];
+    bytes[..8].copy_from_slice(&n.to_be_bytes());
+    RunId::from_random(bytes)
+}
+
+/// A plan that asks a person.
+fn asks() -> Arc<Plan> {
+    let question = StructBuilder::new().text("question", "Go on?").build();
+    let step = StructBuilder::new()
+        .text("key", "ask")
+        .text("type", "user_input")
+        .object("config", question.as_encoded())
+        .build();
+    let document = StructBuilder::new()
+        .text("schema", "escapement.plan/1")
+        .text("name", "Asks")
+        .list("steps", ListBuilder::new().object(step.as_encoded()))
+        .build();
+    Arc::new(plan::read(&document).unwrap())
+}
+
+fn waiting(run_id: RunId, plan: &Arc<Plan>) -> Create {
+    Create {
+        run: NewRun {
+            run_id,
+            spec: Spec {
+                limits: Preset::Standard.limits(1),
+                policy: Preset::Standard.policy(),
+                autonomy_level: 4,
+                priority: 5,
+                user_id: "ada".to_owned(),
+                ..Spec::default()
+            },
+            plan: Arc::clone(plan),
+            profiles: Vec::new(),
+        },
+        request: None,
+        saved_plan: None,
+    }
+}
+
+fn write(host: &mut RunsHost, store: &mut MemoryRuns) {
+    while let Some(batch) = host.poll_batch() {
+        let outcome = store.commit(&batch).unwrap();
+        host.handle_committed(outcome);
+    }
+}
+
+fn n_in_memory(host: &RunsHost) -> usize {
+    let all = (0..N_RUNS).map(id);
+    all.filter(|run_id| host.runs().in_memory(*run_id).is_some())
+        .count()
+}
+
+// RUN-9.9
+#[test]
+fn looking_at_all_runs_keeps_no_more_in_memory_than_rest_there() {
+    let mut store = MemoryRunsDisk::new().open();
+    let config = Config {
+        max_live_runs: 10_000,
+        max_runs: 10_000,
+    };
+    let (mut host, _) = RunsHost::open(&store, config, START).unwrap();
+    let plan = asks();
+    for n in 0..N_RUNS {
+        host.create(waiting(id(n), &plan), START).unwrap();
+        write(&mut host, &mut store);
+    }
+    assert!(n_in_memory(&host) <= IN_MEMORY_MAX);
+    // Nothing is committed between the looks.
+    for n in 0..N_RUNS {
+        assert!(host.look(id(n)).is_some());
+    }
+    assert!(n_in_memory(&host) <= IN_MEMORY_MAX, "{}", n_in_memory(&host));
+    for n in 0..N_RUNS {
+        assert!(host.run(id(n)).is_some());
+    }
+    assert!(n_in_memory(&host) <= IN_MEMORY_MAX, "{}", n_in_memory(&host));
+    // Who only asks one thing of each takes none of them up.
+    host.park(0);
+    for n in 0..N_RUNS {
+        assert_eq!(host.peek(id(n), |run| run.state().is_discarded()), Some(false));
+    }
+    assert_eq!(n_in_memory(&host), 0);
+    assert_eq!(host.peek(id(N_RUNS), |_| ()), None);
+}
