@@ -1,10 +1,12 @@
 //! `PlanService`: plans that are saved under a name, and their documents.
 
 mod document;
+pub(crate) mod draft;
 mod flat_step;
 mod import;
 mod list;
 mod nesting;
+mod preparing;
 mod reading;
 mod samples;
 pub(crate) mod saving;
@@ -28,9 +30,10 @@ use crate::fields::Fields;
 use crate::journal::backward;
 use crate::revision_plans::RevisionPlans;
 use crate::views::event;
+use draft::{Draft, Shown, Target};
 use import::with_attributes;
 use reading::{New, id_of, repeatable, target};
-use saving::{Draft, Shown, Target, not_found, shown};
+use saving::{not_found, shown};
 use view::plan_view;
 
 /// The service.
@@ -212,7 +215,7 @@ impl Plans {
         let document = request.document.ok_or_else(|| required("document"))?;
         let plan = read("document", &document)?;
         let edit = move |draft: &mut Draft| {
-            draft.plan = Some(plan);
+            draft.plan = Some(plan.clone());
             Ok(())
         };
         saving::change(&self.runs, target, edit)

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tracing::error;
 
 use crate::error::CallError;
-use crate::limits::{READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX};
+use crate::limits::{LONG_READINGS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX};
 
 /// The pool. Cheap to clone.
 #[derive(Clone)]
@@ -18,6 +18,8 @@ pub struct RunReaders {
     permits: Arc<Semaphore>,
     /// Places for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
+    /// Places for readings that take long: they leave the other readers free.
+    long: Arc<Semaphore>,
     idle: Lending<dyn RunReader>,
 }
 
@@ -39,6 +41,7 @@ impl RunReaders {
         Ok(Self {
             permits: Arc::new(Semaphore::new(idle.len())),
             places: Arc::new(Semaphore::new(idle.len() + READERS_QUEUE_MAX)),
+            long: Arc::new(Semaphore::new(LONG_READINGS_MAX)),
             idle: Lending::new(idle),
         })
     }
@@ -54,6 +57,26 @@ impl RunReaders {
     ) -> Result<T, CallError> {
         self.with_reader(|reader| read(reader).map_err(|fault| of_fault(&fault)))
             .await
+    }
+
+    /// As [`RunReaders::read`], for what reads or judges many documents: some readers stay free for all others.
+    ///
+    /// # Errors
+    /// As [`RunReaders::read`].
+    pub async fn read_long<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn RunReader) -> Result<T, StoreFault> + Send + 'static,
+    ) -> Result<T, CallError> {
+        let place = timeout(READERS_PATIENCE, Arc::clone(&self.long).acquire_owned()).await;
+        let place = place
+            .map_err(|_| CallError::Overloaded)?
+            .expect("the semaphore is never closed");
+        self.read(move |reader| {
+            let found = read(reader);
+            drop(place);
+            found
+        })
+        .await
     }
 
     /// As [`RunReaders::read`], for what has errors of its own.

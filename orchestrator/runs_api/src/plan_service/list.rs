@@ -7,7 +7,8 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
 use escapement_wire::runs::v1;
 
-use super::saving::{Shown, newest_run, retries_of};
+use super::draft::Shown;
+use super::saving::{newest_run, retries_of};
 use super::view::{STATUSES, plan_view, status};
 use crate::caller::Caller;
 use crate::errors::Rejection;

@@ -1,19 +1,21 @@
-//! Plans that run other plans: whether one contains itself. Starts none.
+//! Plans that run other plans: whether one contains itself, and whether those below it can be looked through. Starts none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, Plan, StepKind, SubPlan};
 use escapement_runs_shell::saved::{document_of, saved_plan};
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunReader, Scope};
+use escapement_store::runs::{DefinitionKind, RunReader, Scope};
 
-/// A step that would make a plan contain itself.
+/// Why a plan cannot be saved with one of its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Contained {
+pub(crate) struct Misplaced {
     /// Its place in the document.
     pub(crate) place: usize,
-    /// How the plan comes to itself.
+    /// The code.
+    pub(crate) reason: &'static str,
+    /// A sentence.
     pub(crate) message: String,
 }
 
@@ -28,97 +30,167 @@ pub(crate) struct Known<'a> {
     pub(crate) namespace: &'a Namespace,
 }
 
-/// The first step over which a saved plan of that id and user with this document would contain itself, directly or
-/// over others.
+/// The saved plans that were looked at, each with its number and version; without them if there is none of that id.
+pub(crate) type Seen = BTreeMap<String, Option<(u64, u64)>>;
+
+// RUN-9.15
+/// Looks through all that a saved plan of that id and user with this document would run, and returns the saved plans among it: as long
+/// as none of them changes, the answer holds. Or the first step over which the plan would contain itself, directly or over others, or
+/// behind which there is more than may be looked at.
+///
+/// Each plan is looked at once, whatever the number of steps that lead to it.
 ///
 /// # Errors
 /// As the store fails.
-pub(crate) fn contains_itself(
+pub(crate) fn look_through(
     reader: &dyn RunReader,
     known: &Known<'_>,
     plan: &Plan,
-) -> Result<Option<Contained>, StoreFault> {
+) -> Result<Result<Seen, Misplaced>, StoreFault> {
+    let mut walk = Walk {
+        reader,
+        known: *known,
+        looked_at: BTreeSet::new(),
+        n_bytes: 0,
+        seen: Seen::new(),
+        way: Vec::new(),
+    };
     for step in &plan.steps {
         let StepKind::SubPlan(sub_plan) = &step.kind else {
             continue;
         };
-        let mut walk = Walk {
-            reader,
-            known: *known,
-            seen: BTreeSet::new(),
-            way: Vec::new(),
+        let (reason, message) = match walk.leads_back(sub_plan)? {
+            Leads::Nowhere => continue,
+            Leads::Back => {
+                let over = match walk.way.is_empty() {
+                    true => String::new(),
+                    false => format!(" over {}", walk.way.join(", ")),
+                };
+                let message = format!("would make the plan contain itself{over}");
+                ("CYCLIC_DEPENDENCY", message)
+            }
+            Leads::TooFar => (
+                "SUB_PLANS_TOO_LARGE",
+                format!(
+                    "leads to more than can be looked at: the plans that a plan runs, and those that they run, are at most {PLANS_MAX} \
+                     with documents of {DOCUMENT_BYTES_MAX} bytes together"
+                ),
+            ),
         };
-        if walk.leads_back(sub_plan)? {
-            let over = match walk.way.is_empty() {
-                true => String::new(),
-                false => format!(" over {}", walk.way.join(", ")),
-            };
-            let message = format!("would make the plan contain itself{over}");
-            return Ok(Some(Contained {
-                place: step.place,
-                message,
-            }));
+        return Ok(Err(Misplaced {
+            place: step.place,
+            reason,
+            message,
+        }));
+    }
+    Ok(Ok(walk.seen))
+}
+
+/// True if none of the saved plans that were looked at has changed. Reads none of them.
+///
+/// # Errors
+/// As the store fails.
+pub(crate) fn is_as_seen(reader: &dyn RunReader, seen: &Seen) -> Result<bool, StoreFault> {
+    for (plan_id, version) in seen {
+        if reader.definition_version(DefinitionKind::SavedPlan, plan_id)? != *version {
+            return Ok(false);
         }
     }
-    Ok(None)
+    Ok(true)
+}
+
+/// Where a step leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leads {
+    Nowhere,
+    Back,
+    TooFar,
 }
 
 struct Walk<'a> {
     reader: &'a dyn RunReader,
     known: Known<'a>,
-    seen: BTreeSet<String>,
+    /// The ids and the digests of what was looked at: none of it leads back.
+    looked_at: BTreeSet<String>,
+    /// Bytes of the documents.
+    n_bytes: usize,
+    seen: Seen,
     /// Names of the plans between.
     way: Vec<String>,
 }
 
 impl Walk<'_> {
     /// Recursive, and each plan is looked at once: a plan that was saved contains itself nowhere below.
-    fn leads_back(&mut self, sub_plan: &SubPlan) -> Result<bool, StoreFault> {
+    fn leads_back(&mut self, sub_plan: &SubPlan) -> Result<Leads, StoreFault> {
         let name = sub_plan.plan_id.as_ref().or(sub_plan.revision_digest.as_ref());
         let Some(name) = name else {
-            return Ok(false);
+            return Ok(Leads::Nowhere);
         };
         if *name == self.known.plan_id {
-            return Ok(true);
+            return Ok(Leads::Back);
         }
-        if self.way.len() >= DEPTH_MAX || self.seen.len() >= PLANS_MAX || !self.seen.insert(name.clone()) {
-            return Ok(false);
+        if self.way.len() >= DEPTH_MAX || self.looked_at.contains(name) {
+            return Ok(Leads::Nowhere);
         }
-        let Some(plan) = self.plan_of(sub_plan)? else {
-            return Ok(false);
+        if self.looked_at.len() >= PLANS_MAX || self.n_bytes > DOCUMENT_BYTES_MAX {
+            return Ok(Leads::TooFar);
+        }
+        self.looked_at.insert(name.clone());
+        let Some(document) = self.document_of(sub_plan)? else {
+            return Ok(Leads::Nowhere);
         };
-        self.way.push(plan.name.clone());
-        for below in plan.sub_plans() {
-            if self.leads_back(below)? {
-                return Ok(true);
+        self.n_bytes += document.as_encoded().len();
+        // Only what it leads to is kept while that is looked at. One that cannot be read leads nowhere: the step that runs it fails.
+        let Some((name, below)) = named(&document) else {
+            return Ok(Leads::Nowhere);
+        };
+        self.way.push(name);
+        for below in &below {
+            let leads = self.leads_back(below)?;
+            if leads != Leads::Nowhere {
+                return Ok(leads);
             }
         }
         self.way.pop();
-        Ok(false)
+        Ok(Leads::Nowhere)
     }
 
-    /// A plan that is not there, or cannot be read, leads nowhere: the step that runs it fails.
-    fn plan_of(&self, sub_plan: &SubPlan) -> Result<Option<Plan>, StoreFault> {
-        let document = match (&sub_plan.plan_id, sub_plan.revision()) {
-            (Some(plan_id), _) => match saved_plan(self.reader, plan_id, self.known.user_id)? {
-                Some((definition, _)) if definition.namespace != *self.known.namespace => return Ok(None),
-                Some((definition, saved)) => document_of(self.reader, &definition, &saved)?,
-                None => return Ok(None),
-            },
-            (None, Some(digest)) => {
-                let scope = Scope::of(self.known.namespace, self.known.user_id);
-                match self.reader.revision(&digest, &[scope])? {
-                    Some(stored) => Opaque::from_encoded(stored.document),
-                    None => return Ok(None),
+    /// A plan that is not there leads nowhere.
+    fn document_of(&mut self, sub_plan: &SubPlan) -> Result<Option<Opaque>, StoreFault> {
+        match (&sub_plan.plan_id, sub_plan.revision()) {
+            (Some(plan_id), _) => {
+                // Read before the plan: what changes between the two is seen.
+                let version = self
+                    .reader
+                    .definition_version(DefinitionKind::SavedPlan, plan_id)?;
+                self.seen.insert(plan_id.clone(), version);
+                match saved_plan(self.reader, plan_id, self.known.user_id)? {
+                    Some((definition, saved)) if definition.namespace == *self.known.namespace => {
+                        document_of(self.reader, &definition, &saved).map(Some)
+                    }
+                    _ => Ok(None),
                 }
             }
-            (None, None) => return Ok(None),
-        };
-        Ok(plan::read(&document).ok())
+            (None, Some(digest)) => {
+                let scope = Scope::of(self.known.namespace, self.known.user_id);
+                let stored = self.reader.revision(&digest, &[scope])?;
+                Ok(stored.map(|stored| Opaque::from_encoded(stored.document)))
+            }
+            (None, None) => Ok(None),
+        }
     }
+}
+
+/// The name of a plan, and what it runs.
+fn named(document: &Opaque) -> Option<(String, Vec<SubPlan>)> {
+    let plan = plan::read(document).ok()?;
+    let below = plan.sub_plans().cloned().collect();
+    Some((plan.name, below))
 }
 
 /// Levels that are walked; a run refuses to go deeper than 8.
 const DEPTH_MAX: usize = 256;
-/// Plans that are looked at below one step.
+/// Plans that are looked at below one plan.
 const PLANS_MAX: usize = 1024;
+/// Bytes of their documents; the last one may have 1 MiB more.
+const DOCUMENT_BYTES_MAX: usize = 8 << 20;

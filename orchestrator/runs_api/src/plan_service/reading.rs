@@ -8,7 +8,7 @@ use escapement_runs_shell::saved::{SavedPlan, SavedRequest};
 use escapement_wire::runs::v1;
 use sha2::{Digest, Sha256};
 
-use super::saving::Target;
+use super::draft::Target;
 use crate::caller::Caller;
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;

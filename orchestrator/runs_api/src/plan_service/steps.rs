@@ -7,9 +7,10 @@ use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::add_plan_step_request::Form;
 
 use super::document::{free_key, key_of, steps_of, with_key, with_steps};
+use super::draft::Draft;
 use super::flat_step::{flat_path, step_of};
 use super::reading::{repeatable, target};
-use super::saving::{Draft, change};
+use super::saving::change;
 use super::view::plan_view;
 use super::{read, required};
 use crate::caller::Caller;

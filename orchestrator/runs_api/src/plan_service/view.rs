@@ -6,7 +6,7 @@ use escapement_store::runs::RunSummary;
 use escapement_wire::runs::v1;
 
 use super::document::steps_of;
-use super::saving::Shown;
+use super::draft::Shown;
 use crate::caller::shown_author;
 use crate::views::{state_of_byte, status_word};
 

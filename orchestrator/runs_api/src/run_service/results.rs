@@ -4,15 +4,17 @@ use super::Runs;
 use super::steps::step_named;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::views::Document;
 use bytes::Bytes;
 use escapement_model::hex;
-use escapement_model::opaque::{ListBuilder, StructBuilder, value, value_of};
+use escapement_model::opaque::{ListBuilder, ValueView, value};
 use escapement_model::{OpaqueValue, RunId};
+use escapement_run::Run;
+use escapement_run::journal::Stored;
 use escapement_run::outcome::encoded;
 use escapement_run::plan::StepKind;
 use escapement_run::state::{StepStage, StepState};
-use escapement_run::{Blobs, Run};
+use escapement_store::StoreFault;
+use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
 use sha2::{Digest, Sha256};
 
@@ -47,11 +49,78 @@ impl Runs {
         let run_id = run_id.expect("an id that is missing is a problem");
         let unit = request.index.and_then(|index| usize::try_from(index).ok());
         let key = request.step_key.clone();
-        let seen = self.look(run_id, move |run, blobs| {
+        let seen = self.look(run_id, move |run, _| {
             let index = step_named(run, &key)?;
-            result(run, blobs, &Wanted { index, unit })
+            parts(run, &Wanted { index, unit })
         });
-        answer(seen.await??, &request)
+        let parts = seen.await??;
+        let read = self.runs.readers().read_long(move |reader| {
+            Ok(parts
+                .together(reader)?
+                .and_then(|result| answer(result, &request)))
+        });
+        read.await?
+    }
+}
+
+/// What a result is put together from. The thread of runs only says where it is.
+pub(super) struct Parts {
+    /// Each by itself; `None` for a unit without an output.
+    outputs: Vec<Option<Stored>>,
+    /// True if the result is the list of them, else it is the only one.
+    is_list: bool,
+}
+
+impl Parts {
+    fn one(output: &Stored) -> Self {
+        Self {
+            outputs: vec![Some(output.clone())],
+            is_list: false,
+        }
+    }
+
+    /// Bytes of them, none of which is read.
+    pub(super) fn n_bytes(&self) -> usize {
+        let outputs = self.outputs.iter().flatten();
+        let n_bytes: u64 = outputs.map(|output| output.length).sum();
+        usize::try_from(n_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The encoded value.
+    ///
+    /// # Errors
+    /// [`StoreFault`] as the store fails; [`Rejection::Failed`] with `RUN_DISCARDED` if a part went with the run.
+    pub(super) fn together(self, reader: &dyn RunReader) -> Result<Result<Bytes, Rejection>, StoreFault> {
+        let mut list = ListBuilder::new();
+        for output in &self.outputs {
+            let output = match output {
+                Some(output) => match load(reader, output)? {
+                    Some(output) => Some(output),
+                    None => return Ok(Err(discarded())),
+                },
+                None => None,
+            };
+            match output {
+                Some(output) if !self.is_list => return Ok(Ok(output)),
+                Some(output) => {
+                    list = match value(&output) {
+                        Ok(view) => list.value(view),
+                        Err(_) => list.null(),
+                    };
+                }
+                None => list = list.null(),
+            }
+        }
+        let list = list.into_encoded();
+        Ok(Ok(encoded(ValueView::List(&list))))
+    }
+}
+
+/// What was kept; `None` if it went with the run.
+fn load(reader: &dyn RunReader, stored: &Stored) -> Result<Option<Bytes>, StoreFault> {
+    match stored.content() {
+        Some(digest) => reader.content(&digest),
+        None => Ok(Some(stored.inline.clone())),
     }
 }
 
@@ -79,11 +148,11 @@ fn answer(result: Bytes, request: &v1::GetStepResultRequest) -> Result<v1::GetSt
     })
 }
 
-/// The encoded value of what is wanted.
+/// Where what is wanted is kept.
 ///
 /// # Errors
-/// [`Rejection::Failed`] with `NO_RESULT`, `RESULT_TOO_LARGE` or `RUN_DISCARDED`.
-pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<Bytes, Rejection> {
+/// [`Rejection::Failed`] with `NO_RESULT` or `RESULT_TOO_LARGE`.
+pub(super) fn parts(run: &Run, wanted: &Wanted) -> Result<Parts, Rejection> {
     let (state, plan) = (&run.state().steps[wanted.index], &run.plan().steps[wanted.index]);
     let no_result = |what: &str| {
         let message = format!("{what} of step {} has no result.", plan.key);
@@ -92,19 +161,18 @@ pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<By
     if let Some(unit) = wanted.unit {
         let output = state.units.get(unit).and_then(|unit| unit.output.as_ref());
         let output = output.ok_or_else(|| no_result(&format!("Unit {unit}")))?;
-        return output.kept(run, blobs);
+        return Ok(Parts::one(output));
     }
     if let Some(output) = &state.output {
-        return output.kept(run, blobs);
+        return Ok(Parts::one(output));
     }
     let is_list = matches!(plan.kind, StepKind::Parallel(_) | StepKind::Loop(_));
     match state.stage() {
         // What a list has so far is a result, too.
-        StepStage::Completed | StepStage::Failed if is_list => list(run, state, blobs),
+        StepStage::Completed | StepStage::Failed if is_list => list(state),
         StepStage::Completed => {
             let output = state.units.last().and_then(|unit| unit.output.as_ref());
-            let output = output.ok_or_else(|| no_result("All"))?;
-            output.kept(run, blobs)
+            output.map(Parts::one).ok_or_else(|| no_result("All"))
         }
         StepStage::Pending
         | StepStage::Running
@@ -114,25 +182,24 @@ pub(super) fn result(run: &Run, blobs: &dyn Blobs, wanted: &Wanted) -> Result<By
     }
 }
 
-/// The outputs of all units in order; null for one without.
-fn list(run: &Run, state: &StepState, blobs: &dyn Blobs) -> Result<Bytes, Rejection> {
+/// The outputs of all units in order.
+fn list(state: &StepState) -> Result<Parts, Rejection> {
     let outputs = state.units.iter().filter_map(|unit| unit.output.as_ref());
     let total: u64 = outputs.map(|output| output.length).sum();
     if total > LIST_BYTES_MAX {
         return Err(too_large());
     }
-    let mut list = ListBuilder::new();
-    for unit in &state.units {
-        let output = unit.output.as_ref().map(|output| output.kept(run, blobs));
-        let output = output.transpose()?;
-        list = match output.as_ref().map(|output| value(output)) {
-            Some(Ok(view)) => list.value(view),
-            _ => list.null(),
-        };
-    }
-    let object = StructBuilder::new().list("list", list).build();
-    let view = value_of(object.as_encoded(), "list").expect("it was put there just now");
-    Ok(encoded(view))
+    Ok(Parts {
+        outputs: state.units.iter().map(|unit| unit.output.clone()).collect(),
+        is_list: true,
+    })
+}
+
+fn discarded() -> Rejection {
+    Rejection::failed(
+        "RUN_DISCARDED",
+        "The run was discarded; what is asked for is gone.",
+    )
 }
 
 fn too_large() -> Rejection {

@@ -6,12 +6,13 @@ use crate::fields::{self, Fields};
 use crate::journal::forward;
 use crate::paging;
 use crate::revision_plans::RevisionPlans;
-use crate::run_service::results::{Wanted, result};
+use crate::run_service::results::{Wanted, parts};
 use crate::views::{AttemptsFold, Document, result_view, step_objects, step_view};
 use escapement_model::{Opaque, RunId};
 use escapement_run::state::Checkpoint;
 use escapement_run::{Blobs, Run};
 use escapement_wire::runs::v1;
+use std::sync::Arc;
 
 impl Runs {
     pub(super) async fn list_run_steps(
@@ -51,19 +52,29 @@ impl Runs {
         request: v1::GetRunStepRequest,
     ) -> Result<v1::GetRunStepResponse, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
-        let seen = self.look(run_id, move |run, blobs| {
+        let seen = self.look(run_id, move |run, _| {
             let index = step_named(run, &request.step_key)?;
             let spec = step_objects(run.plan()).into_iter().nth(index);
-            let mut step = step_view(run, index, spec);
-            let output = result(run, blobs, &Wanted { index, unit: None }).ok();
+            let step = step_view(run, index, spec);
+            let parts = parts(run, &Wanted { index, unit: None }).ok();
+            let shown = parts.filter(|parts| parts.n_bytes() <= RESULT_VIEW_BYTES_MAX);
+            let shown = shown.map(|parts| (parts, Arc::clone(run.plan()), index));
+            Ok::<_, Rejection>((step, RevisionPlans::of(run), run.state().sequence, shown))
+        });
+        let (mut step, mut plans, last, shown) = seen.await??;
+        if let Some((parts, plan, index)) = shown {
+            let output = self
+                .runs
+                .readers()
+                .read(move |reader| parts.together(reader))
+                .await?
+                .ok();
             let shown = output
                 .as_ref()
                 .filter(|output| output.len() <= RESULT_VIEW_BYTES_MAX);
             let view = shown.and_then(|output| escapement_model::opaque::value(output).ok());
-            step.result_view = view.map(|view| result_view(&run.plan().steps[index], view));
-            Ok::<_, Rejection>((step, RevisionPlans::of(run), run.state().sequence))
-        });
-        let (mut step, mut plans, last) = seen.await??;
+            step.result_view = view.map(|view| result_view(&plan.steps[index], view));
+        }
         let mut fold = AttemptsFold::new(run_id);
         let mut attempts = Vec::new();
         let mut next = last.saturating_sub(ATTEMPTS_SCANNED).max(1);

@@ -5,6 +5,7 @@ mod actions;
 mod calls;
 mod goals;
 mod inbox;
+mod nesting;
 mod plans;
 mod sessions;
 mod steps;

@@ -1,8 +1,9 @@
 //! A disk in memory that outlives its store, and that counts, fails and crashes on demand. Knows no content.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use crate::StoreFault;
 
@@ -49,6 +50,8 @@ pub(crate) struct Inner<C: DiskContents> {
     /// Counts the stores that were opened; an older one is refused.
     opened: u64,
     n_commits: u64,
+    /// Reads by the name of the thread that made them.
+    n_reads: BTreeMap<String, u64>,
 }
 
 impl<C: DiskContents> Disk<C> {
@@ -63,6 +66,7 @@ impl<C: DiskContents> Disk<C> {
                 dead: false,
                 opened: 0,
                 n_commits: 0,
+                n_reads: BTreeMap::new(),
             })),
         }
     }
@@ -106,6 +110,11 @@ impl<C: DiskContents> Disk<C> {
     /// Commits that were acknowledged, empty ones excepted.
     pub fn n_commits(&self) -> u64 {
         self.lock().n_commits
+    }
+
+    /// Reads that threads of this name have made.
+    pub fn n_reads_by(&self, thread: &str) -> u64 {
+        self.lock().n_reads.get(thread).copied().unwrap_or(0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<C>> {
@@ -177,8 +186,9 @@ impl<C: DiskContents> OnDisk<C> {
 
     /// Reads what is synced.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&C) -> T) -> Result<T, StoreFault> {
-        let inner = self.disk.lock();
+        let mut inner = self.disk.lock();
         refuse_the_past(&inner, self.opened)?;
+        inner.count_read();
         Ok(read(&inner.synced))
     }
 
@@ -196,6 +206,15 @@ impl<C: DiskContents> Inner<C> {
     fn sync(&mut self) {
         for change in self.unsynced.drain(..) {
             self.synced.replay(change);
+        }
+    }
+
+    fn count_read(&mut self) {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or_default();
+        match self.n_reads.get_mut(name) {
+            Some(n) => *n += 1,
+            None => drop(self.n_reads.insert(name.to_owned(), 1)),
         }
     }
 

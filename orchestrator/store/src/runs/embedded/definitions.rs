@@ -222,6 +222,20 @@ pub(super) fn find(
     }
 }
 
+/// The number and the version of the definition of that name.
+pub(super) fn version_of(
+    connection: &Connection,
+    kind: DefinitionKind,
+    name: &str,
+) -> rusqlite::Result<Option<(u64, u64)>> {
+    connection
+        .prepare_cached("SELECT number, version FROM definition WHERE name = ?1")?
+        .query_row([name_in_row(kind, name)], |row| {
+            Ok((number_of(row.get(0)?)?, number_of(row.get(1)?)?))
+        })
+        .optional()
+}
+
 /// The definition of that number.
 pub(super) fn at(connection: &Connection, number: u64) -> Result<Option<Definition>, StoreFault> {
     one(connection, "number", [column_number(number)])

@@ -1,0 +1,64 @@
+//! A saved plan while it is changed, and as it is shown afterwards. Changes none.
+
+use escapement_model::{Namespace, Opaque};
+use escapement_run::plan::Plan;
+use escapement_runs_shell::saved::{SavedPlan, SavedRequest};
+use escapement_store::runs::{Definition, RunSummary};
+
+use crate::caller::Caller;
+use crate::errors::Rejection;
+
+/// A saved plan as it is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// The index columns.
+    pub(crate) definition: Definition,
+    /// The record.
+    pub(crate) saved: SavedPlan,
+    /// The document of the newest revision; `None` in lists.
+    pub(crate) document: Option<Opaque>,
+    /// The run of it that was created last.
+    pub(crate) newest_run: Option<RunSummary>,
+    /// Retries in the chain of that run.
+    pub(crate) retry_count: u32,
+    /// The step that the call has added.
+    pub(crate) step_key: String,
+}
+
+/// Which plan a call changes, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The plan.
+    pub(crate) plan_id: String,
+    /// Whose it must be; empty for anybody's.
+    pub(crate) user_id: String,
+    /// Only in this version.
+    pub(crate) version: Option<u64>,
+    /// What its caller may repeat.
+    pub(crate) request: Option<SavedRequest>,
+    /// Who says which actions it calls; `None` if the call brings none.
+    pub(crate) caller: Option<Caller>,
+}
+
+impl Target {
+    /// Why its caller may not save this plan in the namespace.
+    pub(super) fn refusal_of(&self, namespace: &Namespace, plan: &Plan) -> Option<Rejection> {
+        let caller = self.caller.as_ref()?;
+        caller.check_plan(namespace, "document", plan).err()
+    }
+}
+
+/// A plan while it is changed.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    /// Higher first in lists.
+    pub(crate) priority: i32,
+    /// The record.
+    pub(crate) saved: SavedPlan,
+    /// The document of the newest revision.
+    pub(crate) document: Opaque,
+    /// The plan of the document that takes its place.
+    pub(crate) plan: Option<Plan>,
+    /// The step that is added.
+    pub(crate) step_key: String,
+}
