@@ -3,6 +3,7 @@
 use crate::large::object_of;
 use bytes::Bytes;
 use escapement_model::Opaque;
+use escapement_model::opaque::StructBuilder;
 use escapement_tests::plans::object;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
@@ -106,6 +107,71 @@ pub(crate) fn many_keys(bytes_max: usize) -> Opaque {
         encoded.extend([18, 2, 32, 1]);
     }
     Opaque::from_encoded(Bytes::from(encoded))
+}
+
+/// An object with a key below which all others are.
+pub(crate) fn nested_keys(bytes_max: usize) -> Opaque {
+    let keys = many_keys(bytes_max - 16);
+    StructBuilder::new().object("o", keys.as_encoded()).build()
+}
+
+/// A run that asks one question, with as many of these references as that has room for.
+pub(crate) fn references(reference: &str, input: Opaque) -> v1::CreateRunRequest {
+    let n_each = 990 / reference.len();
+    let options: Vec<String> = (0..100)
+        .map(|n| format!("{n}{}", reference.repeat(n_each)))
+        .collect();
+    let config = json!({"question": "Which?", "input_type": "choice", "options": options});
+    v1::CreateRunRequest {
+        input: Some(input),
+        ..creation(document(
+            &json!([{"key": "ask", "type": "user_input", "config": config}]),
+        ))
+    }
+}
+
+/// A filter of events with [`nested_keys`] that looks for as much as a filter may look for, and finds nothing.
+pub(crate) fn values_filter(kind: &str) -> Config {
+    // Short ones: a filter has 64 KiB.
+    let wanted = vec![""; 240];
+    let keys = (0..64).map(|n| (format!("/o/{n:05}"), json!(wanted)));
+    Config::Event(v1::EventFilter {
+        r#type: kind.to_owned(),
+        any_of: Some(object(Value::Object(keys.collect()))),
+        ..v1::EventFilter::default()
+    })
+}
+
+/// One that measures the same object again and again.
+pub(crate) fn sizes_filter(kind: &str) -> Config {
+    Config::Event(v1::EventFilter {
+        r#type: kind.to_owned(),
+        expression: sizes("input.o"),
+        ..v1::EventFilter::default()
+    })
+}
+
+/// A condition about a session whose state has [`nested_keys`].
+pub(crate) fn sizes_condition(session_id: &str) -> Config {
+    Config::Condition(v1::Condition {
+        expression: sizes("input.session.o"),
+        check_interval_ms: Some(1_000),
+        session_id: session_id.to_owned(),
+        ..v1::Condition::default()
+    })
+}
+
+fn sizes(of: &str) -> String {
+    format!("{} < 0", vec![format!("size({of})"); 40].join(" + "))
+}
+
+/// A saved plan that runs each of these.
+pub(crate) fn sub_plans<'a>(plan_ids: impl IntoIterator<Item = &'a String>) -> Opaque {
+    let steps = plan_ids.into_iter().enumerate();
+    let steps = steps.map(
+        |(n, plan_id)| json!({"key": format!("s{n}"), "type": "sub_plan", "config": {"plan_id": plan_id}}),
+    );
+    document(&steps.collect())
 }
 
 const REFERENCES: usize = 100;

@@ -19,6 +19,7 @@ mod wire;
 mod bodies;
 mod costs;
 mod decoding;
+mod evaluations;
 mod floods;
 mod greetings;
 mod handshakes;

@@ -2,7 +2,9 @@
 
 use super::Kind;
 use super::stage::{Stage, ask};
-use crate::large_runs::{dense_document, document, many_keys, plan, profile, question, trigger, yearly};
+use crate::large_runs::{
+    dense_document, document, many_keys, plan, profile, question, sub_plans, trigger, yearly,
+};
 use escapement_tests::plans::object;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_service_client::ActionServiceClient;
@@ -161,6 +163,36 @@ async fn plans(stage: &mut Stage) {
         };
         making.create_plan(request).await.unwrap();
     }
+    let mut small = Vec::new();
+    for n in 0..N_SUB_PLANS {
+        let request = v1::CreatePlanRequest {
+            plan: Some(v1::Plan {
+                name: format!("small {n}"),
+                goal: "to be run".to_owned(),
+                ..v1::Plan::default()
+            }),
+            ..v1::CreatePlanRequest::default()
+        };
+        let made = making.create_plan(request).await.unwrap().into_inner();
+        small.push(made.plan.unwrap().plan_id);
+    }
+    let put = |plan_id: &String, document| v1::PutPlanDocumentRequest {
+        plan_id: plan_id.clone(),
+        document: Some(document),
+        ..v1::PutPlanDocumentRequest::default()
+    };
+    let (middle, top) = (&small[0], &small[1]);
+    let request = put(middle, sub_plans(&small[2..]));
+    making.put_plan_document(request).await.unwrap();
+    let request = put(top, sub_plans(vec![middle; 1_024]));
+    let saved = kind(
+        "PlanService/PutPlanDocument",
+        "1,024 steps that run one plan, which runs 500 others",
+        100,
+    );
+    stage
+        .cost(saved, 1, ask!(plans, put_plan_document, request))
+        .await;
     let request = v1::ListPlansRequest {
         page_size: Some(200),
         ..v1::ListPlansRequest::default()
@@ -465,3 +497,4 @@ async fn goals(stage: &mut Stage) {
 /// What a state may have, less what a session has beside it.
 const STATE_BYTES: usize = 1 << 20;
 const N_LISTENERS: usize = 10;
+const N_SUB_PLANS: usize = 502;

@@ -4,7 +4,7 @@ use super::Kind;
 use super::stage::{Stage, ask, drain};
 use crate::den::LIMIT;
 use crate::large::{LARGE, PLAIN, Tireless, object_of};
-use crate::large_runs::{creation, dense_document, document, many_keys, question};
+use crate::large_runs::{creation, dense_document, document, many_keys, nested_keys, question, references};
 use escapement_model::OpaqueValue;
 use escapement_model::limits::{LABEL_CHARS_MAX, OUTPUT_BYTES_MAX};
 use escapement_model::opaque::ValueView;
@@ -20,6 +20,7 @@ type Client = RunServiceClient<Channel>;
 pub(super) async fn measure(stage: &mut Stage) {
     let client = RunServiceClient::new(stage.den.channel().await).max_decoding_message_size(64 << 20);
     let large = made(stage, client.clone()).await;
+    rendered(stage, client.clone()).await;
     looked_at(stage, client.clone(), &large).await;
     changed(stage, client.clone(), &large).await;
     worked(stage, client.clone()).await;
@@ -60,6 +61,26 @@ async fn made(stage: &mut Stage, mut client: Client) -> String {
         .cost(kind("RunService/CreateRun", DEAR, 100), 1, create)
         .await;
     run_id
+}
+
+/// Templates that look into large inputs.
+async fn rendered(stage: &mut Stage, client: Client) {
+    for (reference, input, worst) in [
+        (
+            "${input:/00000}",
+            many_keys(OBJECT_BYTES_MAX),
+            "a question of 6,600 references into an input of 80,000 keys",
+        ),
+        (
+            "${input:/o/00000}",
+            nested_keys(OBJECT_BYTES_MAX),
+            "a question of 5,800 references below one key of such an input",
+        ),
+    ] {
+        let request = references(reference, input);
+        let created = kind("RunService/CreateRun", worst, 150);
+        stage.cost(created, 1, ask!(client, create_run, request)).await;
+    }
 }
 
 async fn create(client: &mut Client, request: v1::CreateRunRequest) -> String {
