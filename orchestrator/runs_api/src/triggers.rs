@@ -11,6 +11,7 @@ mod reading;
 mod record;
 pub(crate) mod saving;
 mod service;
+mod tenants;
 #[cfg(test)]
 mod tests;
 pub mod turns;

@@ -172,10 +172,16 @@ where
                 bindings,
                 held,
             } => {
-                self.under_way.spawn_blocking(move || {
-                    let result = escapement_expressions::evaluate(&expression, &bindings);
-                    drop((bindings, held));
-                    runs.returned(Returned::Input(run_id, Input::Evaluated { evaluation, result }));
+                self.under_way.spawn(async move {
+                    let evaluated = runs.evaluator().evaluate(move || {
+                        let result = escapement_expressions::evaluate(&expression, &bindings);
+                        drop((bindings, held));
+                        result
+                    });
+                    // While the process stops, the next start evaluates it again.
+                    if let Ok(result) = evaluated.await {
+                        runs.returned(Returned::Input(run_id, Input::Evaluated { evaluation, result }));
+                    }
                 });
             }
             Outgoing::FindPlan { wanted, child } => {

@@ -21,6 +21,7 @@ pub use forks::{Fork, KeepSteps};
 
 use crate::clock::Clock;
 use crate::error::CallError;
+use crate::evaluator::Evaluator;
 use crate::follow::{Follow, FollowAll, Follows};
 use crate::limits::{
     ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX, RECORD_PATIENCE,
@@ -52,6 +53,7 @@ struct Shared {
     rights: OnceLock<Rights>,
     tally: Tally,
     records: OnceLock<tokio::sync::mpsc::Sender<ExecutionQuestion>>,
+    evaluator: Evaluator,
     is_closed: AtomicBool,
 }
 
@@ -95,6 +97,7 @@ impl RunsHandle {
             rights: OnceLock::new(),
             tally,
             records: OnceLock::new(),
+            evaluator: Evaluator::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -318,6 +321,11 @@ impl RunsHandle {
     /// Readers of what is durable.
     pub fn readers(&self) -> &RunReaders {
         &self.0.readers
+    }
+
+    /// Where expressions and filters are evaluated.
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.0.evaluator
     }
 
     /// The actions that workers have offered since the start.

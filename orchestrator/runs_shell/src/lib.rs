@@ -13,6 +13,7 @@ mod rights;
 
 mod error;
 mod evaluations;
+mod evaluator;
 
 mod clock;
 
@@ -61,6 +62,7 @@ pub use clock::Clock;
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;
+pub use evaluator::Evaluator;
 pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};

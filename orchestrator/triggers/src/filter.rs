@@ -1,4 +1,5 @@
-//! Which events a trigger listens to: by equality, and by lists of values. Evaluates no expression.
+//! Which events a trigger listens to: by equality, and by lists of values. Evaluates no expression, and looks into no event
+//! without a budget.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -6,7 +7,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use escapement_model::Opaque;
-use escapement_model::opaque::{ValueView, entries, items, value_of};
+use escapement_model::opaque::{BudgetSpent, PaidList, PaidObject, PaidView, ValueView, WalkBudget, items};
 
 /// Why a filter can never be applied: a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +25,52 @@ impl core::error::Error for InvalidFilter {}
 /// True if the data has each value of `equals`, and one of each list of `any_of`.
 ///
 /// Keys are JSON pointers, or names of keys of the data. Values are texts, numbers, booleans and null; a number equals a
-/// number of the same value, and nothing equals what is absent.
-pub fn matches(equals: &Opaque, any_of: &Opaque, data: &Opaque) -> bool {
-    let has = |key: &str, wanted: ValueView<'_>| find(data, key).is_some_and(|found| is_same(found, wanted));
-    let each = equals.entries().filter_map(Result::ok);
-    let mut lists = any_of.entries().filter_map(Result::ok);
-    each.into_iter().all(|(key, wanted)| has(key, wanted))
-        && lists.all(|(key, list)| match list {
-            ValueView::List(list) => items(list).filter_map(Result::ok).any(|wanted| has(key, wanted)),
-            _ => false,
-        })
+/// number of the same value, and nothing equals what is absent. Each key is looked for once.
+///
+/// # Errors
+/// [`BudgetSpent`]: looking for the keys takes more than the budget pays for.
+pub fn matches(
+    equals: &Opaque,
+    any_of: &Opaque,
+    data: &Opaque,
+    budget: &mut WalkBudget,
+) -> Result<bool, BudgetSpent> {
+    let mut each = PaidObject::of(equals.as_encoded()).entries();
+    while let Some((key, wanted)) = each.next(budget)? {
+        match find(data, key, budget)? {
+            Some(found) if is_same(found, wanted, budget)? => {}
+            _ => return Ok(false),
+        }
+    }
+    let mut lists = PaidObject::of(any_of.as_encoded()).entries();
+    while let Some((key, list)) = lists.next(budget)? {
+        let PaidView::List(list) = list else {
+            return Ok(false);
+        };
+        let found = find(data, key, budget)?;
+        if !is_one_of(found, list, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// True if a list has what was found.
+fn is_one_of(
+    found: Option<PaidView<'_>>,
+    list: PaidList<'_>,
+    budget: &mut WalkBudget,
+) -> Result<bool, BudgetSpent> {
+    let Some(found) = found else {
+        return Ok(false);
+    };
+    let mut items = list.items();
+    while let Some(wanted) = items.next(budget)? {
+        if is_same(found, wanted, budget)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Checks that a filter can be applied.
@@ -71,34 +108,46 @@ fn is_scalar(value: ValueView<'_>) -> bool {
     !matches!(value, ValueView::Struct(_) | ValueView::List(_))
 }
 
-fn is_same(one: ValueView<'_>, other: ValueView<'_>) -> bool {
-    match (one, other) {
-        (ValueView::Text(one), ValueView::Text(other)) => one == other,
-        (ValueView::Bool(one), ValueView::Bool(other)) => one == other,
-        (ValueView::Null, ValueView::Null) => true,
-        (ValueView::Number(one), ValueView::Number(other)) => one == other,
+fn is_same(one: PaidView<'_>, other: PaidView<'_>, budget: &mut WalkBudget) -> Result<bool, BudgetSpent> {
+    Ok(match (one, other) {
+        (PaidView::Text(one), PaidView::Text(other)) => {
+            budget.spend_bytes(one.len().min(other.len()))?;
+            one == other
+        }
+        (PaidView::Bool(one), PaidView::Bool(other)) => one == other,
+        (PaidView::Null, PaidView::Null) => true,
+        (PaidView::Number(one), PaidView::Number(other)) => one == other,
         _ => false,
-    }
+    })
 }
 
 /// What stands in the data at a pointer, or under a key of its own if the text does not begin with a slash.
-fn find<'a>(data: &'a Opaque, key: &str) -> Option<ValueView<'a>> {
+fn find<'a>(
+    data: &'a Opaque,
+    key: &str,
+    budget: &mut WalkBudget,
+) -> Result<Option<PaidView<'a>>, BudgetSpent> {
+    let data = PaidObject::of(data.as_encoded());
     let Some(pointer) = key.strip_prefix('/') else {
-        return value_of(data.as_encoded(), key);
+        return data.value_of(key, budget);
     };
-    let mut found = ValueView::Struct(data.as_encoded());
+    let mut found = PaidView::Object(data);
     for part in pointer.split('/') {
         let part = unescaped(part);
-        found = match found {
-            ValueView::Struct(object) => entries(object)
-                .filter_map(Result::ok)
-                .filter_map(|(key, value)| (key == part).then_some(value))
-                .last()?,
-            ValueView::List(list) => items(list).nth(part.parse().ok()?)?.ok()?,
-            _ => return None,
+        let inside = match found {
+            PaidView::Object(object) => object.value_of(&part, budget)?,
+            PaidView::List(list) => match part.parse() {
+                Ok(n) => list.nth(n, budget)?,
+                Err(_) => None,
+            },
+            _ => None,
         };
+        let Some(inside) = inside else {
+            return Ok(None);
+        };
+        found = inside;
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 fn unescaped(part: &str) -> Cow<'_, str> {
@@ -116,9 +165,13 @@ const VALUES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use super::{check, matches};
+    use super::check;
     use escapement_model::Opaque;
-    use escapement_model::opaque::{ListBuilder, StructBuilder};
+    use escapement_model::opaque::{BudgetSpent, ListBuilder, StructBuilder, WalkBudget};
+
+    fn matches(equals: &Opaque, any_of: &Opaque, data: &Opaque) -> bool {
+        super::matches(equals, any_of, data, &mut WalkBudget::new(10_000)).unwrap()
+    }
 
     fn data() -> Opaque {
         let inner = StructBuilder::new().text("a/b", "deep").build();
@@ -180,6 +233,27 @@ mod tests {
             &StructBuilder::new().text("branch", "main").build(),
             &data()
         ));
+    }
+
+    // TRIG-3.5
+    #[test]
+    fn each_key_is_looked_for_once_and_paid_for() {
+        let none = Opaque::default();
+        let data = (0..1_000).fold(StructBuilder::new(), |data, n| data.null(&alloc::format!("{n}")));
+        let data = data.text("branch", "main").build();
+        let names: alloc::vec::Vec<_> = (0..256).map(|n| alloc::format!("branch {n}")).collect();
+        let names: alloc::vec::Vec<&str> = names.iter().map(alloc::string::String::as_str).collect();
+        let mut budget = WalkBudget::new(10_000);
+        let found = super::matches(&none, &texts("branch", &names), &data, &mut budget);
+        assert_eq!(found, Ok(false));
+        assert!(budget.left() > 8_000, "{}", budget.left());
+        let found = super::matches(
+            &none,
+            &texts("branch", &names),
+            &data,
+            &mut WalkBudget::new(1_000),
+        );
+        assert_eq!(found, Err(BudgetSpent));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Events: those that callers publish, and what was noted of runs and goals. Stores none.
 
-use escapement_model::opaque::StructBuilder;
+use escapement_expressions::{EVALUATION_WORK_MAX, evaluate_within};
+use escapement_model::opaque::{BudgetSpent, StructBuilder, WalkBudget};
 use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::journal::Responder;
 use escapement_run::{Blobs, Run};
@@ -15,10 +16,10 @@ use tracing::warn;
 
 use super::Triggers;
 use super::clockwork::PAGE;
-use super::firing::{Fired, Found, now_ms};
+use super::firing::{Found, now_ms};
 use super::looks::bindings;
 use super::probes::PROBE;
-use super::record::Kept;
+use super::record::{Fired, Kept, Listener};
 use crate::errors::Rejection;
 use crate::header::Header;
 use crate::views::state_of;
@@ -57,12 +58,11 @@ pub(super) enum Heard {
 
 impl Heard {
     // TRIG-3.4
-    fn by(&self, definition: &Definition, kept: &Kept) -> bool {
-        let is_of = |user_id: &str| definition.owner.as_deref() == Some(user_id);
+    fn by(&self, listener: &Listener) -> bool {
         match self {
             Heard::ByAll => true,
-            Heard::ByUser(user_id) => is_of(user_id),
-            Heard::AsFound(user_id) => !kept.is_held || is_of(user_id),
+            Heard::ByUser(user_id) => listener.user_id == *user_id,
+            Heard::AsFound(user_id) => !listener.is_held || listener.user_id == *user_id,
         }
     }
 }
@@ -78,32 +78,41 @@ struct About {
 
 impl Triggers {
     // TRIG-3.1
-    /// Fires every trigger that an event matches.
+    /// Fires every trigger that an event matches. No trigger is read that does not hear of it.
     ///
     /// # Errors
-    /// [`Rejection`]: some may not have fired; the same event again fires these alone. Damage is reported once all others have
-    /// fired.
+    /// [`Rejection`], once all others have fired: some have not; the same event again fires these alone.
     pub(super) async fn tell(&self, event: &Event) -> Result<Vec<Fired>, Rejection> {
         self.loaded().await?;
-        let listeners = self.index().listeners(&event.kind);
-        let (mut all, mut damaged) = (Vec::new(), None);
-        for trigger_id in listeners {
+        let listeners = self.index().listeners(&event.namespace, &event.kind);
+        let hearing = listeners
+            .into_iter()
+            .filter(|(_, listener)| event.heard.by(listener));
+        let (mut all, mut failed) = (Vec::new(), None);
+        for (trigger_id, _) in hearing {
             match self.tell_one(&trigger_id, event).await {
                 Ok(fired) => all.extend(fired),
-                // What is damaged does not keep the other triggers from firing.
-                Err(rejection) if rejection.is_of_damage() => damaged = Some(rejection),
-                Err(rejection) => return Err(rejection),
+                Err(rejection @ Rejection::Call(CallError::Stopping)) => return Err(rejection),
+                // One that cannot fire now does not keep the others from it. Damage stays, whatever comes behind it may not.
+                Err(rejection) => match &failed {
+                    Some(known) if !Rejection::is_of_damage(known) => {}
+                    _ => failed = Some(rejection),
+                },
             }
         }
-        damaged.map_or(Ok(all), Err)
+        failed.map_or(Ok(all), Err)
     }
 
     async fn tell_one(&self, trigger_id: &str, event: &Event) -> Result<Option<Fired>, Rejection> {
         // TRIG-3.3
-        let is_own = event.started_by == trigger_id;
-        if is_own || !self.is_match(trigger_id, event).await? {
+        if event.started_by == trigger_id {
             return Ok(None);
         }
+        let is_too_costly = match self.is_match(trigger_id, event).await? {
+            Ok(true) => false,
+            Ok(false) => return Ok(None),
+            Err(BudgetSpent) => true,
+        };
         let cause = Cause::Event {
             kind: event.kind.clone(),
             id: event.id.clone(),
@@ -111,12 +120,18 @@ impl Triggers {
         let found = Found {
             depth: event.depth + 1,
             fired_by: event.fired_by.clone(),
+            is_too_costly,
             ..Found::new(cause, now_ms(), event.data.clone())
         };
         self.fire(trigger_id, found).await
     }
 
-    async fn is_match(&self, trigger_id: &str, event: &Event) -> Result<bool, Rejection> {
+    /// Whether the trigger listens to the event, if that can be paid for.
+    async fn is_match(
+        &self,
+        trigger_id: &str,
+        event: &Event,
+    ) -> Result<Result<bool, BudgetSpent>, Rejection> {
         let kept = match self.stored(trigger_id).await {
             Ok(kept) => kept,
             // A damaged trigger does not keep the others from firing.
@@ -124,22 +139,18 @@ impl Triggers {
             Err(error) => return Err(error.into()),
         };
         let is_heard = |(definition, kept): &(Definition, Kept)| {
-            definition.namespace == event.namespace && event.heard.by(definition, kept)
+            definition.namespace == event.namespace && event.heard.by(&Listener::of(kept))
         };
         let kept = kept.filter(is_heard);
         let Some(Config::Event(filter)) = kept.and_then(|(_, kept)| kept.trigger.config) else {
-            return Ok(false);
+            return Ok(Ok(false));
         };
-        let none = Opaque::default();
-        let equals = filter.equals.as_ref().unwrap_or(&none);
-        let any_of = filter.any_of.as_ref().unwrap_or(&none);
-        let is_true = || {
-            let bindings = bindings(event.data.as_encoded());
-            // An expression without a value matches nothing.
-            filter.expression.is_empty()
-                || escapement_expressions::evaluate(&filter.expression, &bindings).unwrap_or(false)
-        };
-        Ok(filter.r#type == event.kind && matches(equals, any_of, &event.data) && is_true())
+        if filter.r#type != event.kind {
+            return Ok(Ok(false));
+        }
+        let data = event.data.clone();
+        let evaluator = self.0.maker.handle().evaluator();
+        Ok(evaluator.evaluate(move || listens_to(&filter, &data)).await?)
     }
 
     // TRIG-3.2
@@ -186,7 +197,7 @@ impl Triggers {
         let Some((kind, id)) = noted.name.split_once(' ') else {
             return Ok(None);
         };
-        if self.index().listeners(kind).is_empty() {
+        if self.index().listeners(&noted.namespace, kind).is_empty() {
             return Ok(None);
         }
         let about = String::from_utf8_lossy(&noted.record).into_owned();
@@ -290,6 +301,26 @@ impl Triggers {
             Err(CallError::NotFound | CallError::Removed(_) | CallError::Damaged(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+// TRIG-3.5
+/// Whether a filter is about an event with this data. An expression without a value matches nothing.
+fn listens_to(filter: &v1::EventFilter, data: &Opaque) -> Result<bool, BudgetSpent> {
+    let none = Opaque::default();
+    let equals = filter.equals.as_ref().unwrap_or(&none);
+    let any_of = filter.any_of.as_ref().unwrap_or(&none);
+    let mut budget = WalkBudget::new(EVALUATION_WORK_MAX);
+    if !matches(equals, any_of, data, &mut budget)? {
+        return Ok(false);
+    }
+    if filter.expression.is_empty() {
+        return Ok(true);
+    }
+    let evaluated = evaluate_within(&filter.expression, &bindings(data.as_encoded()), &mut budget);
+    match evaluated {
+        Err(_) if budget.left() == 0 => Err(BudgetSpent),
+        evaluated => Ok(evaluated.unwrap_or(false)),
     }
 }
 

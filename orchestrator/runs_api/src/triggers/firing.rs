@@ -18,7 +18,7 @@ use tonic_types::StatusExt;
 
 use super::Triggers;
 use super::reading::{COOLDOWN_MS, INPUT_KEY, overlap_of};
-use super::record::{Kept, KeptFiring, firing_of, kept, put, trigger, words};
+use super::record::{Fired, Kept, KeptFiring, firing_of, kept, put, trigger, words};
 use super::turns::{lives, overlapped, request_of_firing};
 use crate::errors::Rejection;
 use crate::run_service::Started;
@@ -38,6 +38,8 @@ pub(super) struct Found {
     pub(super) has_waited: bool,
     /// Responder that asked for it, or published its event, if that is known.
     pub(super) fired_by: Option<Box<Responder>>,
+    /// True if it takes too much work to see whether the trigger listens to the event.
+    pub(super) is_too_costly: bool,
 }
 
 impl Found {
@@ -50,25 +52,7 @@ impl Found {
             depth: 1,
             has_waited: false,
             fired_by: None,
-        }
-    }
-}
-
-/// What came of a cause.
-#[derive(Clone, Debug)]
-pub(super) struct Fired {
-    /// The firing.
-    pub(super) firing: v1::Firing,
-    /// False if it was there before.
-    pub(super) is_new: bool,
-}
-
-impl Fired {
-    /// A firing that was there before.
-    fn before(known: KeptFiring) -> Self {
-        Self {
-            firing: known.firing,
-            is_new: false,
+            is_too_costly: false,
         }
     }
 }
@@ -112,7 +96,13 @@ impl Triggers {
         {
             return Ok(Some(Fired::before(known)));
         }
-        let made = self.make(trigger_id, &before, &key, &found).await?;
+        let made = match found.is_too_costly {
+            true => Made::Failed {
+                reason: TOO_COSTLY.to_owned(),
+                message: TOO_COSTLY_MESSAGE.to_owned(),
+            },
+            false => self.make(trigger_id, &before, &key, &found).await?,
+        };
         let id = trigger_id.to_owned();
         let (kind, bytes) = (words(&found.cause).0, found.data.len());
         let change = move |host: &mut RunsHost, now| fire(host, &id, &key, &found, made, now);
@@ -205,6 +195,10 @@ pub(super) fn fire(
                 "DEPTH",
                 format!("It would be the trigger number {} in a row.", found.depth),
             );
+        }
+        // TRIG-3.5: whatever else is in its way.
+        Edge::Fires(_) if found.is_too_costly => {
+            becomes(FAILED, TOO_COSTLY, TOO_COSTLY_MESSAGE.to_owned());
         }
         Edge::Fires(_) => {
             kept.runs.retain(|run_id| lives(host, run_id));
@@ -416,5 +410,9 @@ pub(super) const FAILED: &str = "failed";
 pub(super) const OVERLAP: &str = "OVERLAP";
 /// Why a firing has no run, or is not known, if something that is stored cannot be read.
 const DAMAGED: &str = "DAMAGED";
+/// Why a firing has no run, if nobody can say whether the trigger listens to its event.
+const TOO_COSTLY: &str = "FILTER_TOO_COSTLY";
+const TOO_COSTLY_MESSAGE: &str =
+    "Its filter and its expression look at more values of the event than one event pays for.";
 /// Runs that a trigger remembers to see whether they live.
 const RUNS_MAX: usize = 64;

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use escapement_model::Namespace;
 use escapement_runs_host::EventKind;
 use escapement_wire::runs::v1::trigger::Config;
 
-use super::reading::schedule_of;
-use super::record::Kept;
+use super::reading::{CHECK_INTERVAL_MS, schedule_of};
+use super::record::{Kept, Listener};
+use super::tenants::{NoPlace, Share, Tenants};
 
 /// All enabled triggers.
 #[derive(Debug, Default)]
@@ -14,9 +16,11 @@ pub(super) struct Index {
     /// When something is due of a trigger, by the clock of runs, the first first.
     due: BTreeSet<(i64, String)>,
     due_by_id: BTreeMap<String, i64>,
-    /// Triggers by the type of the events that they listen to.
-    listeners: BTreeMap<String, BTreeSet<String>>,
-    types_by_id: BTreeMap<String, String>,
+    /// Triggers by the type of the events that they listen to, and by their namespace: nothing is read for an event of another one.
+    listeners: BTreeMap<String, BTreeMap<Namespace, BTreeMap<String, Listener>>>,
+    heard_by_id: BTreeMap<String, (String, Namespace)>,
+    /// What each namespace has.
+    tenants: Tenants,
 }
 
 impl Index {
@@ -25,25 +29,52 @@ impl Index {
         if let Some(due) = self.due_by_id.remove(trigger_id) {
             self.due.remove(&(due, trigger_id.to_owned()));
         }
-        if let Some(kind) = self.types_by_id.remove(trigger_id)
-            && let Some(listeners) = self.listeners.get_mut(&kind)
-        {
-            listeners.remove(trigger_id);
-            if listeners.is_empty() {
-                self.listeners.remove(&kind);
-            }
-        }
+        self.forget_listener(trigger_id);
+        self.tenants.set(trigger_id, kept.map(share_of));
         let Some(kept) = kept else { return };
         if let Some(next) = next {
             self.due.insert((next, trigger_id.to_owned()));
             self.due_by_id.insert(trigger_id.to_owned(), next);
         }
         if let (Some(Config::Event(filter)), true) = (&kept.trigger.config, kept.is_enabled()) {
-            let listeners = self.listeners.entry(filter.r#type.clone()).or_default();
-            listeners.insert(trigger_id.to_owned());
-            self.types_by_id
-                .insert(trigger_id.to_owned(), filter.r#type.clone());
+            let (kind, namespace) = (filter.r#type.clone(), kept.namespace());
+            let listeners = self.listeners.entry(kind.clone()).or_default();
+            let listeners = listeners.entry(namespace.clone()).or_default();
+            listeners.insert(trigger_id.to_owned(), Listener::of(kept));
+            self.heard_by_id.insert(trigger_id.to_owned(), (kind, namespace));
         }
+    }
+
+    fn forget_listener(&mut self, trigger_id: &str) {
+        let Some((kind, namespace)) = self.heard_by_id.remove(trigger_id) else {
+            return;
+        };
+        let Some(of_kind) = self.listeners.get_mut(&kind) else {
+            return;
+        };
+        if let Some(listeners) = of_kind.get_mut(&namespace) {
+            listeners.remove(trigger_id);
+            if listeners.is_empty() {
+                of_kind.remove(&namespace);
+            }
+        }
+        if of_kind.is_empty() {
+            self.listeners.remove(&kind);
+        }
+    }
+
+    /// True for a trigger that is there.
+    pub(super) fn knows(&self, trigger_id: &str) -> bool {
+        self.tenants.knows(trigger_id)
+    }
+
+    // TRIG-1.5
+    /// Takes the place of a trigger that is about to be saved like this.
+    ///
+    /// # Errors
+    /// [`NoPlace`]: its namespace has as many as it may have.
+    pub(super) fn take_place(&mut self, trigger_id: &str, kept: &Kept) -> Result<(), NoPlace> {
+        self.tenants.take_place(trigger_id, share_of(kept))
     }
 
     /// Has a trigger be looked at at that time of the clock of runs, and leaves what else is known of it.
@@ -70,9 +101,16 @@ impl Index {
         (*due <= now).then(|| trigger_id.clone())
     }
 
-    /// Who listens to events of a type, and may match.
-    pub(super) fn listeners(&self, kind: &str) -> Vec<String> {
-        self.listeners.get(kind).into_iter().flatten().cloned().collect()
+    /// Who listens to events of a type in a namespace, and may match.
+    pub(super) fn listeners(&self, namespace: &Namespace, kind: &str) -> Vec<(String, Listener)> {
+        let listeners = self
+            .listeners
+            .get(kind)
+            .and_then(|of_kind| of_kind.get(namespace));
+        let listeners = listeners.into_iter().flatten();
+        listeners
+            .map(|(trigger_id, listener)| (trigger_id.clone(), listener.clone()))
+            .collect()
     }
 
     /// What somebody listens to.
@@ -80,6 +118,17 @@ impl Index {
         let is_wanted = |kind: &EventKind| self.listeners.contains_key(kind.as_str());
         EventKind::ALL.into_iter().filter(is_wanted).collect()
     }
+}
+
+/// What a trigger takes of what its namespace has.
+fn share_of(kept: &Kept) -> (Namespace, Share) {
+    let interval_ms = match &kept.trigger.config {
+        Some(Config::Condition(condition)) if kept.is_enabled() => {
+            Some(condition.check_interval_ms.unwrap_or(CHECK_INTERVAL_MS))
+        }
+        _ => None,
+    };
+    (kept.namespace(), Share::of(interval_ms))
 }
 
 impl Kept {
@@ -128,8 +177,6 @@ impl Kept {
 
 /// By how much what a schedule has handled may be ahead of the wall clock.
 const AHEAD_MS_MAX: i64 = 1_000;
-/// Pause between two looks at a condition if its trigger does not say.
-pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
 /// Pause between two looks whether a firing that waits may go on, or whether a probe has ended.
 const WAITING_LOOK_MS: i64 = 500;
 
@@ -137,6 +184,7 @@ const WAITING_LOOK_MS: i64 = 500;
 mod tests {
     use super::Index;
     use crate::triggers::record::Kept;
+    use escapement_model::Namespace;
     use escapement_runs_host::EventKind;
     use escapement_wire::runs::v1;
     use escapement_wire::runs::v1::trigger::Config;
@@ -164,12 +212,23 @@ mod tests {
 
         index.set("c", Some(&listening("run_failed")), None);
         index.set("d", Some(&listening("run_failed")), None);
-        assert_eq!(index.listeners("run_failed"), ["c", "d"]);
+        let here = Namespace::default();
+        let names = |index: &Index, namespace: &Namespace| -> Vec<String> {
+            let listeners = index.listeners(namespace, "run_failed");
+            listeners.into_iter().map(|(name, _)| name).collect()
+        };
+        let mut elsewhere = listening("run_failed");
+        elsewhere.trigger.namespace = "elsewhere".to_owned();
+        index.set("e", Some(&elsewhere), None);
+        assert_eq!(names(&index, &here), ["c", "d"]);
+        assert_eq!(names(&index, &elsewhere.namespace()), ["e"]);
+        index.set("e", None, None);
+        assert!(names(&index, &elsewhere.namespace()).is_empty());
         assert!(index.wanted().contains(&EventKind::RunFailed));
         index.set("c", Some(&listening("other")), None);
         let mut off = listening("run_failed");
         off.trigger.enabled = Some(false);
         index.set("d", Some(&off), None);
-        assert!(index.wanted().is_empty() && index.listeners("run_failed").is_empty());
+        assert!(index.wanted().is_empty() && names(&index, &here).is_empty());
     }
 }

@@ -44,15 +44,18 @@ impl Triggers {
             Ok((runs, state(reader, &namespace, &session_id, &user_id)?))
         });
         let (runs, state) = read.await?;
-        let input = input(&runs, state.as_ref(), probed.as_ref());
-        let is_true =
-            match escapement_expressions::evaluate(&condition.expression, &bindings(input.as_encoded())) {
-                Ok(is_true) => is_true,
-                Err(why) => {
-                    warn!(trigger_id, why, "condition of a trigger has no value");
-                    before.was_true
-                }
-            };
+        let expression = condition.expression.clone();
+        let evaluated = self.0.maker.handle().evaluator().evaluate(move || {
+            let input = input(&runs, state.as_ref(), probed.as_ref());
+            escapement_expressions::evaluate(&expression, &bindings(input.as_encoded()))
+        });
+        let is_true = match evaluated.await? {
+            Ok(is_true) => is_true,
+            Err(why) => {
+                warn!(trigger_id, why, "condition of a trigger has no value");
+                before.was_true
+            }
+        };
         let rises = is_true && !before.was_true;
         if before.is_probing || (before.was_true && !is_true) {
             self.note_look(trigger_id, is_true && before.was_true).await?;

@@ -123,9 +123,7 @@ fn filter_checked(filter: &mut v1::EventFilter, fields: &mut Fields) {
 
 fn condition_checked(condition: &mut v1::Condition, fields: &mut Fields) {
     expression_checked("trigger.condition.expression", &condition.expression, fields);
-    let interval = condition
-        .check_interval_ms
-        .unwrap_or(super::index::CHECK_INTERVAL_MS);
+    let interval = condition.check_interval_ms.unwrap_or(CHECK_INTERVAL_MS);
     fields.number("trigger.condition.check_interval_ms", interval, 1_000..=YEAR_MS);
     let cooldown = condition.cooldown_ms.unwrap_or(COOLDOWN_MS);
     fields.number("trigger.condition.cooldown_ms", cooldown, 0..=YEAR_MS);
@@ -216,6 +214,8 @@ const OVERLAPS: [(&str, Overlap); 3] = [
 ];
 /// What runs find their cause under.
 pub(super) const INPUT_KEY: &str = "trigger";
+/// Pause between two looks at a condition if its trigger does not say.
+pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
 /// How long a condition does not fire again if its trigger does not say: one hour.
 pub(super) const COOLDOWN_MS: i64 = 3_600_000;
 /// How long a probe may take if it does not say.

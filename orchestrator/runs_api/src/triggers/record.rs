@@ -128,6 +128,7 @@ pub(super) fn found_of(record: &KeptFiring) -> Option<Found> {
         _ => return None,
     };
     Some(Found {
+        is_too_costly: false,
         cause,
         due_at: firing.due_at,
         data: record.data.clone(),
@@ -207,5 +208,43 @@ pub(super) fn words(cause: &Cause) -> (&'static str, String, String) {
         Cause::Edge(n) => ("condition", String::new(), n.to_string()),
         Cause::Delivery(id) => ("webhook", String::new(), id.clone()),
         Cause::Request(id) => ("manual", String::new(), id.clone()),
+    }
+}
+
+/// What came of a cause.
+#[derive(Clone, Debug)]
+pub(super) struct Fired {
+    /// The firing.
+    pub(super) firing: v1::Firing,
+    /// False if it was there before.
+    pub(super) is_new: bool,
+}
+
+impl Fired {
+    /// A firing that was there before.
+    pub(super) fn before(known: KeptFiring) -> Self {
+        Self {
+            firing: known.firing,
+            is_new: false,
+        }
+    }
+}
+
+/// Who listens to events of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listener {
+    /// Whose trigger it is.
+    pub(super) user_id: String,
+    /// True if it hears of that user's things alone.
+    pub(super) is_held: bool,
+}
+
+impl Listener {
+    /// As the trigger is kept.
+    pub(super) fn of(kept: &Kept) -> Self {
+        Self {
+            user_id: kept.trigger.user_id.clone(),
+            is_held: kept.is_held,
+        }
     }
 }

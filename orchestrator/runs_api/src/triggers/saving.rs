@@ -19,11 +19,13 @@ use super::clockwork::PAGE;
 use super::firing::{Found, keep, now_ms, of_store, request_of};
 use super::reading::checked;
 use super::record::{Kept, kept, put};
+use super::tenants::{LOOKS_PER_SECOND_MAX, NoPlace, TRIGGERS_MAX};
 use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
 use crate::errors::{Problem, Rejection};
 use crate::fields::Fields;
-use crate::plan_service::saving::{Draft, Target, change};
+use crate::plan_service::draft::{Draft, Target};
+use crate::plan_service::saving::change;
 use crate::run_service::Started;
 
 /// What came of a change.
@@ -82,6 +84,11 @@ impl Triggers {
             ..Kept::default()
         };
         self.check_run(&trigger_id, &kept).await?;
+        self.loaded().await?;
+        // The same request again takes no place.
+        if !self.index().knows(&trigger_id) {
+            self.take_place(&trigger_id, &kept).await?;
+        }
         let id = trigger_id.clone();
         let change = move |host: &mut RunsHost, now| {
             if let Some(before) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
@@ -128,6 +135,7 @@ impl Triggers {
         };
         self.check_run(&trigger_id, &draft).await?;
         let drawn = random::<32>()?;
+        self.take_place(&trigger_id, &draft).await?;
         self.edit(trigger_id, user_id, version, move |kept| {
             let before = std::mem::replace(&mut kept.trigger, asked);
             (kept.author, kept.is_held) = (author, is_held);
@@ -159,6 +167,12 @@ impl Triggers {
         let version = version_of(&request.etag, &mut fields);
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
+        if request.enabled
+            && let Some((_, mut enabled)) = self.stored(&trigger_id).await?
+        {
+            enabled.trigger.enabled = Some(true);
+            self.take_place(&trigger_id, &enabled).await?;
+        }
         self.edit(trigger_id, String::new(), version, move |kept| {
             // What passed meanwhile was not missed.
             if request.enabled && !kept.is_enabled() {
@@ -167,6 +181,26 @@ impl Triggers {
             kept.trigger.enabled = Some(request.enabled);
         })
         .await
+    }
+
+    // TRIG-1.5
+    /// Takes the place of a trigger that is saved next. The change after it says what is kept.
+    async fn take_place(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
+        self.loaded().await?;
+        let taken = self.index().take_place(trigger_id, kept);
+        taken.map_err(|none| match none {
+            NoPlace::Triggers => Rejection::failed(
+                "TOO_MANY_TRIGGERS",
+                format!("The namespace has {TRIGGERS_MAX} triggers, as many as there may be."),
+            ),
+            NoPlace::Looks => Rejection::failed(
+                "TOO_MANY_LOOKS",
+                format!(
+                    "The conditions of the namespace would be looked at more than {LOOKS_PER_SECOND_MAX} times in a second: \
+                     turn some off, or give them longer intervals."
+                ),
+            ),
+        })
     }
 
     async fn edit(

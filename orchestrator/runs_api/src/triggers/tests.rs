@@ -1,6 +1,7 @@
 //! Triggers over runs on a store in memory: what damage, other callers and clocks do to them.
 
 mod clocks;
+mod costs;
 mod damage;
 mod fired;
 mod known;
