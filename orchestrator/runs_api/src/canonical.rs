@@ -35,7 +35,7 @@ fn without_empty(object: &mut Option<Opaque>) {
 }
 
 /// Writes an id as it is kept: in lower case.
-fn lower(id: &mut String) {
+fn lower(id: &mut str) {
     id.make_ascii_lowercase();
 }
 

@@ -286,15 +286,7 @@ impl Runs {
             defaults.preset = Preset::spelled(format.preset());
         }
         let mut spec = spec_of(request, &defaults, &mut fields);
-        spec.user_id.clone_from(&made.user_id);
-        spec.namespace = stored_name(namespace);
-        spec.author.clone_from(&made.origin.author);
-        spec.trace.clone_from(&made.origin.trace);
-        if let Some(planner) = &mut spec.planner
-            && let Some(limit_ms) = self.planner_limit_ms
-        {
-            planner.limit_ms = limit_ms;
-        }
+        self.fill_in(&mut spec, made);
         match &request.what {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
             Some(What::PlanId(_)) => {}
@@ -333,12 +325,7 @@ impl Runs {
             return Ok(Err(violations));
         }
         let plan_id = (!defaults.plan_id.is_empty()).then_some(defaults.plan_id);
-        let mut header = Header::of(&spec);
-        if spec.goal.is_empty() {
-            header.plan_name.clone_from(&plan.name);
-            header.plan_goal.clone_from(&plan.goal);
-        }
-        spec.header = header.encoded();
+        name_by_plan(&mut spec, &plan);
         Ok(Ok(Resolved {
             spec,
             plan,
@@ -346,6 +333,29 @@ impl Runs {
             plan_id,
         }))
     }
+
+    /// Sets what follows from the caller and from the settings of the orchestrator.
+    fn fill_in(&self, spec: &mut Spec, made: &Made) {
+        spec.user_id.clone_from(&made.user_id);
+        spec.namespace = stored_name(&made.origin.namespace);
+        spec.author.clone_from(&made.origin.author);
+        spec.trace.clone_from(&made.origin.trace);
+        if let Some(planner) = &mut spec.planner
+            && let Some(limit_ms) = self.planner_limit_ms
+        {
+            planner.limit_ms = limit_ms;
+        }
+    }
+}
+
+/// Writes the name and the goal of the plan into the header, for lists. A run of a goal has its own.
+fn name_by_plan(spec: &mut Spec, plan: &Plan) {
+    let mut header = Header::of(spec);
+    if spec.goal.is_empty() {
+        header.plan_name.clone_from(&plan.name);
+        header.plan_goal.clone_from(&plan.goal);
+    }
+    spec.header = header.encoded();
 }
 
 /// The plan in a document of the format, or in the native one.
