@@ -109,7 +109,7 @@ fn the_costliest_expressions_end_soon() {
     let compared = vec!["input.object != input.object"; 36].join(" || ");
     let few = vec!["input.object.k9 == 1"; 20].join(" && ");
     let contained = vec!["input.text.contains('xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxy')"; 40].join("||");
-    let all = vec![
+    let all = [
         format!("({looked_at})"),
         "input.object in [input.object, input.object]".to_owned(),
     ]

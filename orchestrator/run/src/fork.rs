@@ -118,17 +118,7 @@ impl Run {
         left.doubts
             .extend(doubts_of_children.into_iter().filter(|_| !may_repeat));
         let mut turn = Turn::new(&mut state, &plan, now, blobs);
-        turn.emit(Event::RunCreated(RunCreated {
-            run_id: Bytes::copy_from_slice(run_id.as_bytes()),
-            spec: Spec {
-                forked_from: from.run_id.clone(),
-                input: Opaque::default(),
-                environment: Opaque::default(),
-                ..spec
-            },
-            input: from.input.clone(),
-            environment: from.environment.clone(),
-        }));
+        turn.emit(Event::RunCreated(created_from(from, run_id, spec)));
         // RUN-11.1
         let has_plan = edited.is_some() || !from.has_no_plan();
         let (document, profiles) = match edited {
@@ -171,6 +161,21 @@ impl Run {
         turn.ask_for_actions();
         let commit = turn.into_commit();
         Ok((Self::from_snapshot(state, plan), commit))
+    }
+}
+
+/// Returns the first entry of a fork: input and environment are those of the other run.
+fn created_from(from: &RunState, run_id: RunId, spec: Spec) -> RunCreated {
+    RunCreated {
+        run_id: Bytes::copy_from_slice(run_id.as_bytes()),
+        spec: Spec {
+            forked_from: from.run_id.clone(),
+            input: Opaque::default(),
+            environment: Opaque::default(),
+            ..spec
+        },
+        input: from.input.clone(),
+        environment: from.environment.clone(),
     }
 }
 

@@ -4,7 +4,9 @@ use super::units::memoized;
 use super::{
     ArtifactState, Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage,
 };
-use crate::journal::{Entry, Event, Failure, OutcomeClass, PlanCreated, ToolCalled, ToolOutput};
+use crate::journal::{
+    CheckpointCreated, Entry, Event, Failure, OutcomeClass, PlanCreated, ToolCalled, ToolOutput,
+};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -136,24 +138,26 @@ impl RunState {
             }
             Event::RunVerifying(_) => self.is_verifying = true,
             Event::ArtifactVerified(verified) => self.artifact_verified(verified),
-            Event::CheckpointCreated(checkpoint) => {
-                let completed = self.steps_in(StepStage::Completed);
-                self.checkpoints.push(Checkpoint {
-                    number: checkpoint.number,
-                    at,
-                    data: checkpoint.data.clone(),
-                    completed,
-                    revision_number: self.revision_number,
-                    session: self.session.as_ref().map(|session| session.state.clone()),
-                });
-                if self.checkpoints.len() > CHECKPOINTS_KEPT {
-                    self.checkpoints.remove(0);
-                }
-            }
+            Event::CheckpointCreated(checkpoint) => self.checkpoint_created(checkpoint, at),
             // The steps that are set back and the end say so themselves.
             Event::RunRolledBack(_) => self.n_interventions += 1,
             Event::TimeoutError(_) | Event::RunStalled(_) => {}
             _ => unreachable!("{event:?} is not about the run as a whole"),
+        }
+    }
+
+    fn checkpoint_created(&mut self, checkpoint: &CheckpointCreated, at: i64) {
+        let completed = self.steps_in(StepStage::Completed);
+        self.checkpoints.push(Checkpoint {
+            number: checkpoint.number,
+            at,
+            data: checkpoint.data.clone(),
+            completed,
+            revision_number: self.revision_number,
+            session: self.session.as_ref().map(|session| session.state.clone()),
+        });
+        if self.checkpoints.len() > CHECKPOINTS_KEPT {
+            self.checkpoints.remove(0);
         }
     }
 

@@ -163,7 +163,7 @@ fn a_run_waits_in_the_queue_for_what_is_known_of_its_actions() {
         unknown: vec![action.clone()],
     };
     let mut world = waiting();
-    assert_eq!(world.effects, [asks.clone()]);
+    assert_eq!(world.effects, std::slice::from_ref(&asks));
     assert_eq!(world.refusal(Input::Admit), RefusedReason::NotQueued);
     world.input(Input::Recovered);
     assert_eq!(world.effects, [asks.clone(), asks], "a restart asks again");

@@ -18,7 +18,7 @@ use crate::errors::{Problem, Rejection};
 /// What came of preparing a change.
 pub(super) enum Preparation {
     /// The request was answered before: the plan as it is.
-    Known(Shown),
+    Known(Box<Shown>),
     /// This is to be written.
     Write(Box<Prepared>),
 }

@@ -33,7 +33,9 @@ pub(crate) async fn create(
                 (known, request) => known.is_none() && request.is_none(),
             };
             return match is_same {
-                true => Ok(Ok(Preparation::Known(shown(reader, definition, saved)?))),
+                true => Ok(Ok(Preparation::Known(Box::new(shown(
+                    reader, definition, saved,
+                )?)))),
                 false => Ok(Err(CallError::RequestIdReused.into())),
             };
         }
@@ -59,10 +61,10 @@ pub(crate) async fn change(
             && let Some(known) = saved.requests.iter().find(|known| known.id == request.id)
         {
             return match request.repeats(known) {
-                true => Ok(Ok(Preparation::Known(Shown {
+                true => Ok(Ok(Preparation::Known(Box::new(Shown {
                     step_key: known.step_key.clone(),
                     ..shown(reader, definition, saved.clone())?
-                }))),
+                })))),
                 false => Ok(Err(CallError::RequestIdReused.into())),
             };
         }
@@ -109,7 +111,7 @@ where
             prepared => prepared??,
         };
         let prepared = match prepared {
-            Preparation::Known(shown) => return Ok(shown),
+            Preparation::Known(shown) => return Ok(*shown),
             Preparation::Write(prepared) => prepared,
         };
         let known = Arc::clone(&target);

@@ -149,6 +149,16 @@ impl Triggers {
     }
 }
 
+/// Notes a run that a firing started.
+fn note_start(kept: &mut Kept, run_id: String, now: i64) {
+    kept.runs.push(run_id.clone());
+    let n_old = kept.runs.len().saturating_sub(RUNS_MAX);
+    kept.runs.drain(..n_old);
+    kept.last_run_id = run_id;
+    kept.last_fired_at = now;
+    kept.fire_count += 1;
+}
+
 // TRIG-1.2
 /// One turn of the thread of runs: what becomes of the cause.
 pub(super) fn fire(
@@ -211,13 +221,7 @@ pub(super) fn fire(
                 message = overlapped(host, trigger_id, &kept, found).unwrap_or(message);
             }
             if status == STARTED {
-                let run_id = key.run_id().to_string();
-                kept.runs.push(run_id.clone());
-                let n_old = kept.runs.len().saturating_sub(RUNS_MAX);
-                kept.runs.drain(..n_old);
-                kept.last_run_id = run_id;
-                kept.last_fired_at = now;
-                kept.fire_count += 1;
+                note_start(&mut kept, key.run_id().to_string(), now);
             }
             if status == WAITING && found.has_waited {
                 // Nothing has changed: neither what it waits for nor its place.

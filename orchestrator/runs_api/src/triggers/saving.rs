@@ -31,6 +31,19 @@ use crate::run_service::Started;
 /// What came of a change.
 type Changed = Result<v1::Trigger, Rejection>;
 
+/// Gives a webhook without a secret a random one. Returns that; empty if none was missing.
+fn draw_secret(trigger: &mut v1::Trigger) -> Result<String, Rejection> {
+    let Some(Config::Webhook(webhook)) = &mut trigger.config else {
+        return Ok(String::new());
+    };
+    if !webhook.secret.is_empty() {
+        return Ok(String::new());
+    }
+    let drawn = Secret::new(&random::<32>()?).map_or_else(String::new, |secret| secret.text());
+    webhook.secret.clone_from(&drawn);
+    Ok(drawn)
+}
+
 impl Triggers {
     pub(super) async fn create(
         &self,
@@ -63,13 +76,7 @@ impl Triggers {
             true => id_of("trigger", &scope(&namespace, &asked.user_id), &request.request_id),
             false => random_id()?,
         };
-        let mut drawn = String::new();
-        if let Some(Config::Webhook(webhook)) = &mut asked.config
-            && webhook.secret.is_empty()
-        {
-            drawn = Secret::new(&random::<32>()?).map_or_else(String::new, |secret| secret.text());
-            webhook.secret.clone_from(&drawn);
-        }
+        let drawn = draw_secret(&mut asked)?;
         let kept = Kept {
             trigger: asked,
             version: 1,

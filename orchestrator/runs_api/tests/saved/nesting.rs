@@ -82,7 +82,10 @@ async fn of_two_plans_that_run_each_other_one_is_refused_although_both_are_saved
     let world = World::new();
     for _ in 0..20 {
         let [one, other] = <[String; 2]>::try_from(plans(&world, 2).await).unwrap();
-        let (of_one, of_other) = (runs(&[other.clone()]), runs(&[one.clone()]));
+        let (of_one, of_other) = (
+            runs(std::slice::from_ref(&other)),
+            runs(std::slice::from_ref(&one)),
+        );
         let saved = tokio::join!(put(&world, &one, &of_one), put(&world, &other, &of_other));
         let n_saved = [saved.0.is_ok(), saved.1.is_ok()]
             .into_iter()
