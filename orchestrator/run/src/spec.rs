@@ -158,6 +158,12 @@ impl Spec {
         session_key(&self.namespace, &self.session_id)
     }
 
+    // RUN-11.2
+    /// Returns true if a planner that took too long is asked again, as the preset `execution` has it.
+    pub fn asks_slow_planners_again(&self) -> bool {
+        self.preset == "execution"
+    }
+
     // RUN-11.1
     /// True if the run begins with a plan, false if a planner makes the first one.
     pub fn is_given_plan(&self) -> bool {

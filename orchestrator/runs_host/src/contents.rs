@@ -10,6 +10,7 @@ use escapement_runs::Durable;
 use escapement_store::StoreFault;
 use escapement_store::runs::RunReader;
 
+use crate::lost::{guarded, kept};
 use crate::plans::SharedPlans;
 use crate::recovery::fold;
 
@@ -90,39 +91,6 @@ impl Blobs for Contents {
         read.push((*digest, bytes.clone()));
         bytes
     }
-}
-
-/// The content, which a run refers to.
-///
-/// # Panics
-/// As [`Contents::blob`].
-pub(crate) fn kept(reader: &dyn RunReader, digest: &[u8; 32]) -> Bytes {
-    match reader.content(digest) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => lost("a content that the run refers to is not there any more".to_owned()),
-        Err(fault @ (StoreFault::CorruptRun { .. } | StoreFault::Corrupt { .. })) => lost(fault.to_string()),
-        Err(fault) => panic!("contents are readable: {fault}"),
-    }
-}
-
-/// Reason for which a decision has no end: a content is lost.
-struct Lost(String);
-
-fn lost(why: String) -> ! {
-    // No hook is called: it is no defect.
-    std::panic::resume_unwind(Box::new(Lost(why)))
-}
-
-/// Does something that may need a content of a run. Nothing of it has come to pass if that is lost.
-///
-/// # Errors
-/// Names the fault of the content, by which no other run is harmed.
-pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-    worked.map_err(|panic| match panic.downcast::<Lost>() {
-        Ok(lost) => lost.0,
-        Err(defect) => std::panic::resume_unwind(defect),
-    })
 }
 
 /// Contents that are kept in memory although they are durable.

@@ -12,8 +12,8 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, JournalEntry, RunReader, RunSummary};
 use prost::Message;
 
-use crate::contents::{guarded, kept};
 use crate::limits::{RESTING_BYTES_MAX, RESTING_MAX};
+use crate::lost::{guarded, kept};
 use crate::plans::SharedPlans;
 use crate::writes::entry_of;
 

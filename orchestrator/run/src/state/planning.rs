@@ -5,7 +5,6 @@ use crate::journal::{
     CompletedStep, Event, FailedStep, Failure, GenerationEnded, RefusedPart, ReplanTriggered, Stored,
     ToolCalled, ToolOutput, Verdict,
 };
-use crate::presets::Preset;
 use crate::spec::ActionProfile;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -142,7 +141,7 @@ impl RunState {
     }
 
     fn generation_ended(&mut self, ended: &GenerationEnded) {
-        let repeats = self.spec.preset == Preset::Execution.as_str();
+        let repeats = self.spec.asks_slow_planners_again();
         let planning = self.planning.get_or_insert_default();
         planning.is_open = false;
         planning.live = None;
