@@ -99,6 +99,7 @@ fn combinations() -> Vec<Value> {
         "callers": [],
         "monitoring": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
         "egress": [{ "to": [{ "ipBlock": { "cidr": "10.0.0.0/8" } }] }],
+        "workerEgress": [{ "to": [{ "ipBlock": { "cidr": "192.0.2.0/24" } }] }],
     });
     let more = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "{{ .Release.Name }}-more" } });
     hatches["extraObjects"] = json!([more]);
@@ -324,8 +325,24 @@ fn who_scrapes_reaches_the_figures_and_nothing_else_reaches_a_worker() {
     };
     let policy =
         |rendered: &[Value]| named(rendered, "NetworkPolicy", "try-escapement-worker")["spec"].clone();
-    assert_eq!(policy(&closed)["policyTypes"], json!(["Ingress"]));
+    assert_eq!(policy(&closed)["policyTypes"], json!(["Ingress", "Egress"]));
     assert!(policy(&closed).get("ingress").is_none(), "nobody but probes");
+    // A handler reaches names and its orchestrator, and what the values say.
+    let reached = policy(&closed)["egress"].clone();
+    let to_dns =
+        json!([{ "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "kube-system" } } }]);
+    assert_eq!(
+        (reached.as_array().unwrap().len(), &reached[0]["to"]),
+        (2, &to_dns)
+    );
+    let labels = &reached[1]["to"][0]["podSelector"]["matchLabels"];
+    let orchestrator = named(&closed, "NetworkPolicy", "try-escapement");
+    assert_eq!(labels, &orchestrator["spec"]["podSelector"]["matchLabels"]);
+    assert_eq!(reached[1]["ports"], json!([{ "protocol": "TCP", "port": 7400 }]));
+    assert_eq!(
+        policy(&open)["egress"][2]["to"][0]["ipBlock"]["cidr"],
+        "192.0.2.0/24"
+    );
     let expected = json!([{
         "from": [{ "namespaceSelector": { "matchLabels": { "name": "monitoring" } } }],
         "ports": [{ "protocol": "TCP", "port": "metrics" }],

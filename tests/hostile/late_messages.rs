@@ -1,10 +1,12 @@
 //! Calls that are refused for their heads alone, and whose messages come after that.
 
-use crate::den::{Den, LIMIT};
+use crate::den::{Den, LIMIT, submission};
 use crate::frames::{ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, frame, headers};
 use crate::wire::Wire;
 use escapement_model::{AttemptToken, bearer};
+use escapement_tests::ScriptedWorker;
 use escapement_tests::raw_session::framed;
+use escapement_wire::v1::plan_execution_service_client::PlanExecutionServiceClient;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -22,9 +24,13 @@ async fn next_frame(wire: &mut Wire) -> std::io::Result<(u8, u8, u32, Vec<u8>)> 
 #[tokio::test]
 async fn thousands_of_calls_that_are_refused_before_their_messages_come_keep_their_connection() {
     let den = Den::start().await;
+    let mut worker = ScriptedWorker::connect(&den.orchestrator, &["late"], 1).await;
+    let mut plans = PlanExecutionServiceClient::new(den.channel().await);
+    plans.submit_plan(submission("late")).await.unwrap();
+    let assignment = worker.started().await;
+    let token = AttemptToken::from_slice(&assignment.attempt_token).unwrap();
+    let attempt = format!("Bearer {}", bearer::of_attempt(token));
     let mut wire = Wire::open(den.address()).await;
-    let attempt = bearer::of_attempt(AttemptToken::new([7; 16]));
-    let attempt = format!("Bearer {attempt}");
     let mut n_refused = 0;
     for batch in 0..LATE_BATCHES {
         let streams = (0..LATE_BATCH).map(|number| 2 * (batch * LATE_BATCH + number) + 1);

@@ -24,6 +24,7 @@ mod floods;
 mod greetings;
 mod handshakes;
 mod late_messages;
+mod made_up;
 mod overload;
 mod pages;
 mod queue;

@@ -224,3 +224,39 @@ async fn s67_a_delivery_is_believed_by_its_signature_its_time_and_its_id() {
     assert_eq!(hook.post("d-5", 0, b"{}", None).await.0, 401);
     world.close().await;
 }
+
+// TRIG-5.1
+#[tokio::test]
+async fn what_is_for_no_webhook_is_refused_for_its_head_and_slow_connections_keep_nobody_out() {
+    let world = World::start_with(|settings| settings.flag("--webhook-listen", "127.0.0.1:0")).await;
+    let mut hook = Hook::new([7; 32]);
+    let run = json!({ "document": document(json!([])), "autonomy_level": 4 });
+    let trigger = json!({ "name": "hook", "run": run, "webhook": { "secret": hook.secret() } });
+    let made = world
+        .call("TriggerService/CreateTrigger", json!({ "trigger": trigger }))
+        .await;
+    hook.finds(&world).await;
+    hook.trigger_id = text(&made["trigger"]["trigger_id"]);
+
+    // No byte of a body is ever sent.
+    let head = "POST /webhooks/0b6a1b52-2f0e-4c0e-9d3e-5a1d6d1f7a01 HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\
+                webhook-id: a\r\nwebhook-timestamp: 1\r\nwebhook-signature: v1,a\r\n\r\n";
+    let mut stranger = TcpStream::connect(&hook.address).await.unwrap();
+    stranger.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    let read = tokio::time::timeout(LIMIT, stranger.read_exact(&mut answer)).await;
+    read.expect("refused for its head alone").unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 401");
+
+    let mut slow = Vec::new();
+    for _ in 0..SLOW {
+        let mut stream = TcpStream::connect(&hook.address).await.unwrap();
+        stream.write_all(b"POST /webhooks/").await.unwrap();
+        slow.push(stream);
+    }
+    let (status, said) = hook.post("d-1", 0, b"{}", None).await;
+    assert_eq!(status, 202, "{said}");
+}
+
+/// Connections that say half a head; more than the listener takes.
+const SLOW: usize = 300;

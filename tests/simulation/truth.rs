@@ -118,7 +118,11 @@ impl Truth {
             "{by:?} has refused {step} before, and gets it again"
         );
         let before = self.attempts.insert(assignment.token, attempt);
-        assert!(before.is_none(), "token {} is handed out twice", assignment.token);
+        assert!(
+            before.is_none(),
+            "token {:?} is handed out twice",
+            assignment.token
+        );
         self.steps
             .entry((assignment.execution_id, step))
             .or_default()
@@ -178,7 +182,7 @@ impl Truth {
         );
         assert!(
             may_have_run || attempt.started_at_ms.is_none(),
-            "{token} is handed out again uncounted for {}, and its body has run",
+            "{token:?} is handed out again uncounted for {}, and its body has run",
             evidence.as_str()
         );
     }
@@ -196,7 +200,7 @@ impl Truth {
         let runs = attempt.started_at_ms.is_some() && attempt.ended_at_ms.is_none();
         assert!(
             !runs || attempt.is_stubborn || attempt.is_called || self.is_excused(now_ms, attempt.by),
-            "the body of {token} runs, and it is {why}"
+            "the body of {token:?} runs, and it is {why}"
         );
         token
     }
@@ -230,7 +234,7 @@ impl Truth {
         let before = attempt
             .accepted
             .replace(report.expect("only what was reported is accepted"));
-        assert!(before.is_none(), "two outcomes of {token} are accepted");
+        assert!(before.is_none(), "two outcomes of {token:?} are accepted");
     }
 
     /// Its worker said that it may not do it, and that was accepted.
@@ -254,16 +258,16 @@ impl Truth {
             .expect("only what was handed out starts");
         assert_eq!(
             attempt.by, by,
-            "{token} starts with another worker than it was handed to"
+            "{token:?} starts with another worker than it was handed to"
         );
-        assert!(attempt.started_at_ms.is_none(), "{token} starts twice");
+        assert!(attempt.started_at_ms.is_none(), "{token:?} starts twice");
         (attempt.started_at_ms, attempt.is_stubborn) = (Some(now_ms), is_stubborn);
         if let Some((at_ms, evidence)) = attempt.returned {
             // The operator may be wrong, and the worker learns of it only when its stream tells it so.
             let may_not_know = evidence == Evidence::DeclaredDead && now_ms <= at_ms + LEASE_MS;
             assert!(
                 may_not_know,
-                "{token} starts at {now_ms}, and was handed out again at {at_ms} for {evidence:?}"
+                "{token:?} starts at {now_ms}, and was handed out again at {at_ms} for {evidence:?}"
             );
         }
     }
@@ -292,7 +296,7 @@ impl Truth {
             .expect("only what was handed out is reported");
         assert!(
             attempt.reported.as_ref().is_none_or(|before| *before == report),
-            "the outcome of {token} changes"
+            "the outcome of {token:?} changes"
         );
         attempt.reported = Some(report);
         self.processes.entry(by).or_default().unanswered.insert(token);
@@ -339,7 +343,7 @@ impl Truth {
             assert_eq!(
                 windows.any(|window| window == output.as_bytes()),
                 *report == Report::Success,
-                "the output of {token} in the result"
+                "the output of {token:?} in the result"
             );
         }
         self.tally

@@ -128,7 +128,7 @@ impl World {
             Command::Start(job) => {
                 self.trace.note(
                     self.now_ms,
-                    format_args!("{key:?} starts {} {}", job.token, job.assignment.step_id),
+                    format_args!("{key:?} starts {:?} {}", job.token, job.assignment.step_id),
                 );
             }
             other => self.trace.note(
@@ -292,7 +292,7 @@ impl World {
         let process = self.seats[seat].process.as_mut().expect("it has a process");
         assert!(
             !process.is_drained,
-            "{by:?} was told that it is drained, and starts {token}"
+            "{by:?} was told that it is drained, and starts {token:?}"
         );
         process.check_capacity(&shape, &body);
         process.bodies.insert(token, body);

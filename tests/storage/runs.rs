@@ -283,7 +283,7 @@ impl Truth {
                 return Some(format!("answered request about run {seed}: {answered:?}"));
             }
         }
-        let open = reader.open_input_requests(None, None, None, 100).unwrap();
+        let open = reader.open_input_requests(None, None, 100).unwrap();
         let open: BTreeMap<_, _> = open
             .requests
             .iter()

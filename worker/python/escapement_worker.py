@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 
 import grpc
@@ -444,7 +445,9 @@ class Session:
             result.failure.CopyFrom(failure(*error.args[:3]))
             result.failure.not_here = isinstance(error, NotHere)
         except BaseException as error:
-            log.exception("the handler of %r failed", attempt.assignment.action)
+            # Where it failed and not what it said, which may hold the payload.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("the handler of %r failed with %s\n%s", attempt.assignment.action, type(error).__name__, where)
             result.failure.CopyFrom(failure("UNKNOWN_ERROR", f"{type(error).__name__}: {error}", "fatal"))
         result.run_time_ms = int(1000 * (clock() - began))
         if result.ByteSize() + 64 > self.message_max:

@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use escapement_model::encoder::sha256;
-use escapement_model::{AttemptToken, Namespace, bearer as attempt_bearer};
+use escapement_model::{AttemptSeal, AttemptToken, Namespace, bearer as attempt_bearer};
 
 /// What decides: a policy, or that there is none. Cheap to share, and never changed: another policy is another one of these.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub struct Credentials<'a> {
     pub authorization: Option<&'a [u8]>,
     /// The certificate of its connection, if that was asked for and verified.
     pub certificate: Option<&'a CertificateIdentity>,
+    /// What made the tokens of attempts. `None`: there are no attempts, and nothing is the token of one.
+    pub attempts: Option<&'a AttemptSeal>,
 }
 
 impl Access {
@@ -135,7 +137,7 @@ impl Access {
     /// Says who shows these credentials. `authorization` wins over the certificate, and what is wrong in it falls back to
     /// nothing. Without a policy only the token of an attempt is looked at there.
     ///
-    /// Of the token of an attempt nothing is known here but that it can be one: the engine knows which are under way.
+    /// Of the token of an attempt nothing is known here but that this process made it: the engine knows which are under way.
     ///
     /// # Errors
     /// [`Denial::CredentialsInvalid`], [`Denial::CredentialsExpired`], or [`Denial::KeysUnavailable`] for a token whose key is not
@@ -145,7 +147,8 @@ impl Access {
         if let Some(Some(bearer)) = bearer
             && bearer.starts_with(attempt_bearer::PREFIX)
         {
-            let is_one = attempt_bearer::read(bearer).is_some();
+            let token = attempt_bearer::read(bearer).zip(shown.attempts);
+            let is_one = token.is_some_and(|(token, attempts)| attempts.made(token));
             let some_attempt = is_one.then(|| Arc::clone(&self.some_attempt));
             return some_attempt.ok_or(Denial::CredentialsInvalid);
         }
@@ -196,7 +199,7 @@ impl Access {
         }
         // A call that the matrix does not know is not made, also if a service has it.
         let row: Row = row(path).ok_or(Denial::UnknownCall)?;
-        if principal.kind == PrincipalKind::Anonymous
+        if principal.has_proven_nothing()
             && self
                 .policy
                 .as_ref()

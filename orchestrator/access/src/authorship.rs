@@ -157,16 +157,30 @@ impl Principal {
         Some(patterns.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns the user in whose name a request is: the one that it names, else its own one. `None`: there is none.
+    /// Returns the user in whose name a request makes something in the namespace: the one that it names, else the principal's own one
+    /// there. `None`: there is none. Only what lets the principal make this call there says for whom; `row` of `None`: no policy has
+    /// judged the call.
     ///
     /// # Errors
-    /// [`Denial::UserNotPermitted`] if the request names a user that the principal may not name.
-    pub fn user<'a>(&'a self, field: &'static str, requested: &'a str) -> Result<Option<&'a str>, Denial> {
+    /// [`Denial::UserNotPermitted`] if the request names a user that the principal may not name there.
+    pub fn user<'a>(
+        &'a self,
+        row: Option<&Row>,
+        namespace: &Namespace,
+        field: &'static str,
+        requested: &'a str,
+    ) -> Result<Option<&'a str>, Denial> {
         let said = (!requested.is_empty()).then_some(requested);
-        if self.names_any_user() {
+        let permits = |grant: &&Grant| match row {
+            Some(row) => grant.permits(row, |role| grant.gives(role, namespace)),
+            None => grant.reads(namespace),
+        };
+        let here = || self.grants.iter().filter(permits);
+        let names_any = |grant: &Grant| grant.user == UserScope::Any || grant.roles.contains(Role::Admin);
+        if self.has_proven_nothing() || here().any(names_any) {
             return Ok(said);
         }
-        let mut named = self.named_users();
+        let mut named = here().filter_map(|grant| grant.user.name());
         match said {
             None => Ok(Some(named.next().unwrap_or(&self.name))),
             Some(said) if said == &*self.name || named.any(|name| name == said) => Ok(Some(said)),
@@ -174,30 +188,23 @@ impl Principal {
         }
     }
 
-    /// True if it finds the things of one user or some, and not those of every user of its namespaces.
-    pub fn is_held(&self) -> bool {
-        self.own_users().is_some()
-    }
-
     /// True if there is nothing that it may not know of.
     pub fn finds_all(&self) -> bool {
-        self.sees_all() && !self.is_held()
-    }
-
-    /// The users besides itself in whose names the policy says that it acts.
-    pub fn named_users(&self) -> impl Iterator<Item = &str> {
-        self.grants.iter().filter_map(|grant| match &grant.user {
-            UserScope::Named(name) => Some(&**name),
-            _ => None,
+        self.grants.iter().any(|grant| {
+            let is_everywhere = grant.reads_somewhere() && grant.namespaces == NamespaceScope::All;
+            grant.reads_all() || (is_everywhere && grant.user.is_free())
         })
     }
 
-    fn names_any_user(&self) -> bool {
-        self.kind == PrincipalKind::Anonymous
-            || self
-                .grants
-                .iter()
-                .any(|grant| grant.user == UserScope::Any || grant.roles.contains(Role::Admin))
+    /// True if in some namespace it finds the things of one user or some, and not those of every user there.
+    pub fn is_held_somewhere(&self) -> bool {
+        self.scopes().iter().any(|(_, user)| user.is_some())
+    }
+
+    /// The users besides itself in whose names the policy says that it acts in the namespace.
+    pub fn named_users(&self, namespace: &Namespace) -> impl Iterator<Item = &str> {
+        let here = self.grants.iter().filter(|grant| grant.reads(namespace));
+        here.filter_map(|grant| grant.user.name())
     }
 
     /// True if it may know of what lies in the namespace and is that user's, or nobody's in particular.
@@ -229,8 +236,10 @@ impl Principal {
     }
 
     /// All that it finds: what lies in one of these namespaces and is that user's. `None`: every namespace, every user.
+    ///
+    /// Each is what one grant gives: a user of one namespace is nobody in another.
     pub fn scopes(&self) -> Vec<(Option<&Namespace>, Option<&str>)> {
-        let mut scopes = Vec::new();
+        let mut scopes: Vec<(Option<&Namespace>, Option<&str>)> = Vec::new();
         for grant in self.grants.iter().filter(|grant| grant.reads_somewhere()) {
             if grant.reads_all() {
                 return vec![(None, None)];
@@ -245,35 +254,16 @@ impl Principal {
                 NamespaceScope::Named(names) => scopes.extend(names.iter().map(|name| (Some(name), user))),
             }
         }
-        scopes
-    }
-
-    /// The users whose things are all that it finds in a list; `None` if it finds those of every user of its namespaces.
-    ///
-    /// A list has the same users in all of its namespaces. Who finds every user in some of them, and only itself in others, finds
-    /// only itself.
-    pub fn own_users(&self) -> Option<BTreeSet<&str>> {
-        let reading = || self.grants.iter().filter(|grant| grant.reads_somewhere());
-        let finds_all = |grant: &&Grant| grant.reads_all() || grant.user.is_free();
-        let is_covered = |grant: &Grant| match &grant.namespaces {
-            _ if reading().any(Grant::reads_all) => true,
-            NamespaceScope::All => reading()
-                .filter(finds_all)
-                .any(|free| free.namespaces == NamespaceScope::All),
-            NamespaceScope::Named(names) => names
-                .iter()
-                .all(|name| reading().filter(finds_all).any(|free| free.reads(name))),
+        // What lies in a wider one needs none of its own.
+        let covers = |wide: &(Option<&Namespace>, Option<&str>),
+                      narrow: &(Option<&Namespace>, Option<&str>)| {
+            wide != narrow
+                && (wide.0.is_none() || wide.0 == narrow.0)
+                && (wide.1.is_none() || wide.1 == narrow.1)
         };
-        let held = reading().filter(|grant| !finds_all(grant) && !is_covered(grant));
-        let users: BTreeSet<&str> = held
-            .filter_map(|grant| match &grant.user {
-                UserScope::Own => Some(&*self.name),
-                UserScope::Named(name) => Some(&**name),
-                UserScope::Free | UserScope::Any => None,
-            })
-            .collect();
-        // Without a grant there is nothing to find.
-        (!users.is_empty()).then_some(users)
+        let all = scopes.clone();
+        scopes.retain(|narrow| !all.iter().any(|wide| covers(wide, narrow)));
+        scopes
     }
 }
 

@@ -74,6 +74,14 @@ pub struct Grant {
 }
 
 impl UserScope {
+    /// The user that it names.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            UserScope::Named(name) => Some(name),
+            UserScope::Free | UserScope::Own | UserScope::Any => None,
+        }
+    }
+
     /// True if the holder finds the things of every user.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self, UserScope::Free | UserScope::Any)

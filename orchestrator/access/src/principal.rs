@@ -91,6 +91,11 @@ impl Principal {
         }
     }
 
+    /// True if it has shown nothing that says who it is.
+    pub fn has_proven_nothing(&self) -> bool {
+        self.kind == PrincipalKind::Anonymous
+    }
+
     /// True if it is the same principal, perhaps with other rights.
     pub fn is_same_as(&self, other: &Principal) -> bool {
         self.identity() == other.identity()

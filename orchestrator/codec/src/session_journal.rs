@@ -139,7 +139,7 @@ fn from_worker(at_ms: u64, session: u64, seq: u64, message: &FromWorker) -> Line
             }),
         FromWorker::Heartbeat { n, in_flight_hash } => said("heartbeat").value("n", n).value(
             "hash",
-            in_flight_hash.map_or(NULL.to_owned(), |hash| quoted(AttemptToken::new(hash))),
+            in_flight_hash.map_or(NULL.to_owned(), |hash| quoted(AttemptToken::new(hash).to_hex())),
         ),
         FromWorker::AttemptAcks {
             started,
@@ -148,7 +148,7 @@ fn from_worker(at_ms: u64, session: u64, seq: u64, message: &FromWorker) -> Line
         } => said("attempt_acks")
             .list("started", started, token)
             .list("rejected", rejected, |(token, reason)| {
-                pair(token, reject_reason(*reason))
+                pair(token.to_hex(), reject_reason(*reason))
             })
             .list("stopped", stopped, token),
         FromWorker::Outcomes { items, unreadable } => said("outcomes")
@@ -175,11 +175,11 @@ fn to_worker(at_ms: u64, session: u64, seq: u64, message: &ToWorker) -> Line {
         ToWorker::HeartbeatAck { n } => told("heartbeat_ack").value("n", n),
         ToWorker::Assignments(items) => told("assignments").list("items", items, assignment),
         ToWorker::OutcomeAcks(items) => told("outcome_acks").list("items", items, |(token, verdict)| {
-            pair(token, ack_verdict(*verdict).as_str_name())
+            pair(token.to_hex(), ack_verdict(*verdict).as_str_name())
         }),
         ToWorker::UnknownOutcomes(tokens) => told("unknown_outcomes").value("count", tokens.len()),
         ToWorker::Cancels(items) => told("cancels").list("items", items, |cancel| {
-            pair(cancel.token, cancel_reason(cancel.reason).as_str_name())
+            pair(cancel.token.to_hex(), cancel_reason(cancel.reason).as_str_name())
         }),
         ToWorker::SnapshotRequest { n } => told("snapshot_request").value("n", n),
         ToWorker::DrainStarted { last_assignment_seq } => {
@@ -218,7 +218,7 @@ fn welcome(line: Line, welcome: &Welcome) -> Line {
                 KeepOrStop::Keep => "keep",
                 KeepOrStop::Stop => "stop",
             };
-            (quoted(token), quoted(verdict))
+            (quoted(token.to_hex()), quoted(verdict))
         })
 }
 
@@ -238,7 +238,7 @@ fn in_flight(item: &InFlight) -> (String, String) {
         InFlightPhase::Running => "running",
         InFlightPhase::Finished => "finished",
     };
-    (quoted(item.token), quoted(phase))
+    (quoted(item.token.to_hex()), quoted(phase))
 }
 
 fn reject_reason(reason: RejectReason) -> &'static str {
@@ -262,14 +262,14 @@ fn outcome((token, report): &(AttemptToken, AttemptReport)) -> String {
         AttemptReport::Refused(_) => "refused",
         AttemptReport::Released(_) => "released",
     };
-    pair(token, kind)
+    pair(token.to_hex(), kind)
 }
 
 fn assignment(assignment: &escapement_engine::Assignment) -> String {
     let step = assignment.request.plan().step(assignment.step);
     format!(
         r#"{{"token":"{}","execution":"{}","step":"{}","attempt":{},"action":{},"timeout_ms":{}}}"#,
-        assignment.token,
+        assignment.token.to_hex(),
         assignment.execution_id,
         step.id(),
         assignment.attempt,
@@ -279,7 +279,7 @@ fn assignment(assignment: &escapement_engine::Assignment) -> String {
 }
 
 fn token(token: &AttemptToken) -> String {
-    quoted(token)
+    quoted(token.to_hex())
 }
 
 /// What needs no escapes.

@@ -2,15 +2,15 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use escapement_model::BootId;
+use escapement_model::{AttemptSeal, BootId};
 
 /// Settings of one engine. Every duration is in milliseconds.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Names this process lifetime.
     pub boot_id: BootId,
-    /// Secret random bytes; attempt tokens are derived from them, so that none can be guessed.
-    pub token_key: [u8; 32],
+    /// Makes the tokens of attempts, so that none can be guessed and each shows that it is one.
+    pub attempt_seal: AttemptSeal,
     /// Executions that run at a time, nested ones not counted. At least 1.
     pub max_running_executions: usize,
     /// Executions that are accepted and not settled, at a time. At least 1.
@@ -58,12 +58,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// The defaults, for a boot id and a token key.
+    /// The defaults, for a boot id and the secret random bytes from which tokens of attempts are made.
     pub fn new(boot_id: BootId, token_key: [u8; 32]) -> Self {
         use escapement_model::limits;
         Self {
             boot_id,
-            token_key,
+            attempt_seal: AttemptSeal::new(token_key),
             max_running_executions: 1024,
             max_live_executions: 200_000,
             queued_in_memory_max: 10_000,

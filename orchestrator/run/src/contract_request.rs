@@ -44,6 +44,7 @@ impl AttemptRequest<'_> {
     pub(crate) fn encode(self) -> Bytes {
         let AttemptName {
             run_id,
+            seed: _,
             step,
             index,
             epoch,

@@ -1,16 +1,53 @@
 //! Ids of runs, and the ids that follow from them. Draws no random number: what a run sends is derived, so that sending it
 //! again attaches.
 
+use core::fmt;
 use escapement_model::encoder::Encoder;
 use escapement_model::{ExecutionId, PlanId, StepId};
 
 pub use escapement_model::{ArtifactId, InputRequestId, RunId};
+
+/// Secret random bytes of one run: a caller that does not read the run cannot know the ids of its executions before they are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IdSeed([u8; 16]);
+
+impl IdSeed {
+    /// Takes 16 random bytes; `None` for any other number.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Returns the seed of a run that a run with this seed has made.
+    pub fn of_child(self, run_id: RunId) -> Self {
+        Self(first_half(Encoder::named(
+            "escapement run child seed 1",
+            |encoder| {
+                encoder.bytes(&self.0);
+                encoder.bytes(run_id.as_bytes());
+            },
+        )))
+    }
+
+    /// The bytes, as a run's spec keeps them.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// Shows nothing of it.
+impl fmt::Debug for IdSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdSeed(…)")
+    }
+}
 
 /// One try of one unit: what its ids are derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptName<'a> {
     /// The run.
     pub run_id: RunId,
+    /// The run's seed; `None` for a run that was begun before there were any.
+    pub seed: Option<IdSeed>,
     /// The step's key, or [`AttemptName::PLANNER`].
     pub step: &'a str,
     /// The unit of the step, or the generation.
@@ -53,6 +90,10 @@ impl AttemptName<'_> {
             encoder.number(u64::from(self.index));
             encoder.number(u64::from(self.epoch));
             encoder.number(u64::from(self.attempt));
+            // Behind all else: without a seed the ids are those of earlier versions.
+            if let Some(seed) = &self.seed {
+                encoder.bytes(&seed.0);
+            }
         }))
     }
 }

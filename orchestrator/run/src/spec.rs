@@ -3,12 +3,12 @@
 
 mod actions;
 mod author;
+mod derived;
 mod planning;
 mod trace;
 
 use crate::budget::Budget;
 use crate::journal::{Doubt, Responder};
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -120,6 +120,10 @@ pub struct Spec {
     /// Responder that fired the trigger of the run, by hand or by an event; absent if that is not known.
     #[prost(message, optional, boxed, tag = "34")]
     pub fired_by: Option<Box<Responder>>,
+    // RUN-4.3
+    /// What the ids of its executions are derived from besides its own: 16 random bytes, or none in a run of an earlier version.
+    #[prost(bytes = "bytes", tag = "35")]
+    pub id_seed: Bytes,
 }
 
 /// What the plans of a run must keep to.
@@ -150,55 +154,6 @@ pub enum Notices {
     End = 1,
     /// Each step, too.
     All = 2,
-}
-
-impl Spec {
-    /// What its session is kept as; empty if it has one of its own.
-    pub fn session_key(&self) -> Cow<'_, str> {
-        session_key(&self.namespace, &self.session_id)
-    }
-
-    // RUN-11.2
-    /// Returns true if a planner that took too long is asked again, as the preset `execution` has it.
-    pub fn asks_slow_planners_again(&self) -> bool {
-        self.preset == "execution"
-    }
-
-    // RUN-11.1
-    /// True if the run begins with a plan, false if a planner makes the first one.
-    pub fn is_given_plan(&self) -> bool {
-        self.goal.is_empty() || self.planner.is_none()
-    }
-
-    /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts, and
-    /// its fallback.
-    pub fn actions(&self) -> impl Iterator<Item = &str> {
-        let wanted = &self.constraints;
-        let looks = !wanted.must_produce.is_empty() || !wanted.expected_artifact_type.is_empty();
-        let looks = if looks { LOOK_ACTION } else { "" };
-        [
-            self.llm_action.as_str(),
-            &self.safety_action,
-            looks,
-            self.fallback_action(),
-        ]
-        .into_iter()
-        .filter(|action| !action.is_empty())
-    }
-
-    // RUN-11.11
-    /// The fallback that is an action, if the run has one.
-    pub fn called_fallback(&self) -> Option<&FallbackAction> {
-        match self.fallback.as_ref()?.kind.as_ref()? {
-            FallbackKind::Action(action) => Some(action),
-            FallbackKind::Templates(_) | FallbackKind::Output(_) => None,
-        }
-    }
-
-    /// The action that is called if the plans failed; empty if there is none.
-    pub fn fallback_action(&self) -> &str {
-        self.called_fallback().map_or("", |fallback| &fallback.action)
-    }
 }
 
 /// The action that looks at the files of artifacts.

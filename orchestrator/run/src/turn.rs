@@ -323,6 +323,7 @@ impl<'a> Turn<'a> {
     fn attempt_name(&self, unit: UnitRef, attempt: u32) -> AttemptName<'a> {
         AttemptName {
             run_id: self.run_id(),
+            seed: self.state.spec.seed(),
             step: &self.step(unit.step).key,
             index: unit.index,
             epoch: if planted::is_on(Bug::RunEpochForgotten) {

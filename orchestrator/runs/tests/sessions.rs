@@ -132,6 +132,7 @@ impl World {
         let key = ["first", "second"][live.unit.step as usize];
         let name = escapement_run::ids::AttemptName {
             run_id: id(n),
+            seed: None,
             step: key,
             index: 0,
             epoch: live.unit.epoch,

@@ -1,5 +1,7 @@
 //! Who calls, and what of runs that caller may find and do. Proves nobody's identity.
 
+mod listed;
+
 use std::sync::{Arc, LazyLock};
 
 use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
@@ -11,6 +13,7 @@ use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunReader, Scope};
 use escapement_transport::CallScopes;
+use escapement_transport::share::{CallTenant, Tenant};
 use escapement_wire::v1::AcceptedBy;
 use escapement_wire::v1::accepted_by::Kind;
 use tonic::Request;
@@ -27,6 +30,8 @@ pub(crate) struct Caller {
     trace: Option<Box<TraceContext>>,
     /// What a call that may stay open is about; `None` for any other.
     held: Option<CallScopes>,
+    /// With whom its calls share what there is only so much of.
+    tenant: Tenant,
 }
 
 /// Who calls where nobody looks at credentials: without a policy, and from inside of this process.
@@ -54,7 +59,13 @@ impl Caller {
             principal: Arc::clone(principal.unwrap_or(&EVERYBODY)),
             row: extensions.get::<Row>().copied(),
             held: extensions.get::<CallScopes>().cloned(),
+            tenant: CallTenant::of(extensions),
         }
+    }
+
+    /// With whom its calls share what there is only so much of.
+    pub(crate) fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// The call ends once its caller does not find any more what it finds there now; `None`: anywhere.
@@ -69,6 +80,11 @@ impl Caller {
         self.trace.clone()
     }
 
+    /// True if a policy has judged the call.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.row.is_some()
+    }
+
     /// What was verified of the caller, and what it may.
     pub(crate) fn principal(&self) -> &Principal {
         &self.principal
@@ -76,9 +92,7 @@ impl Caller {
 
     /// True if there is nothing that it may not find, or may not do with this call.
     fn is_free(&self) -> bool {
-        self.principal.own_users().is_none()
-            && self.principal.sees_all()
-            && self.principal.permits_everywhere(self.row.as_ref())
+        self.principal.finds_all() && self.principal.permits_everywhere(self.row.as_ref())
     }
 
     /// True if it may know of what lies in the namespace and is that user's.
@@ -124,7 +138,7 @@ impl Caller {
     ///
     /// # Errors
     /// As [`Caller::namespace`].
-    pub(crate) fn listed(&self, requested: &str) -> Result<Option<Vec<Namespace>>, Rejection> {
+    pub(crate) fn listed_namespaces(&self, requested: &str) -> Result<Option<Vec<Namespace>>, Rejection> {
         if !requested.is_empty() {
             return Ok(Some(vec![self.namespace(requested)?]));
         }
@@ -154,28 +168,19 @@ impl Caller {
         here.collect()
     }
 
-    /// The user that a list is about: the one that is asked for, else the only one whose things the caller finds; `None`: every one.
+    /// Whose something is that the request makes in the namespace: nobody's in particular is `default`'s.
     ///
     /// # Errors
-    /// If it is asked for another one's.
-    pub(crate) fn listed_user(&self, requested: &str) -> Result<Option<String>, Rejection> {
-        let said = (!requested.is_empty()).then_some(requested);
-        let Some(users) = self.principal.own_users() else {
-            return Ok(said.map(str::to_owned));
-        };
-        let user = self.principal.user("user_id", requested)?;
-        let user = user
-            .filter(|user| users.contains(user))
-            .or(users.first().copied());
-        Ok(user.map(str::to_owned))
-    }
-
-    /// Whose something is that the request makes: nobody's in particular is `default`'s.
-    ///
-    /// # Errors
-    /// [`Denial::UserNotPermitted`] if it is in the name of a user whom the caller may not name.
-    pub(crate) fn user(&self, field: &'static str, requested: &str) -> Result<String, Rejection> {
-        Ok(self.principal.user(field, requested)?.unwrap_or(USER).to_owned())
+    /// [`Denial::UserNotPermitted`] if it is in the name of a user whom the caller may not name there.
+    pub(crate) fn user(
+        &self,
+        namespace: &Namespace,
+        field: &'static str,
+        requested: &str,
+    ) -> Result<String, Rejection> {
+        let row = self.row.as_ref();
+        let user = self.principal.user(row, namespace, field, requested)?;
+        Ok(user.unwrap_or(USER).to_owned())
     }
 
     /// In whose name a request makes something, and where. `field`: where the request names the user.
@@ -190,7 +195,7 @@ impl Caller {
     ) -> Result<Made, Rejection> {
         let namespace = self.namespace(namespace)?;
         Ok(Made {
-            user_id: self.user(field, user_id)?,
+            user_id: self.user(&namespace, field, user_id)?,
             scopes: self.scopes_in(&namespace),
             origin: Origin {
                 author: self.author(&namespace),
@@ -227,8 +232,8 @@ impl Caller {
     }
 
     // RUN-6.8
-    /// Returns the caller as the one that fires a trigger; `None` if it has proved nothing.
-    pub(crate) fn fires(&self) -> Option<Box<Responder>> {
+    /// Returns the caller as the one that fires a trigger of the namespace; `None` if it has proved nothing.
+    pub(crate) fn fires(&self, namespace: &Namespace) -> Option<Box<Responder>> {
         let principal = &self.principal;
         if principal.kind == PrincipalKind::Anonymous {
             return None;
@@ -236,7 +241,7 @@ impl Caller {
         let mut fires = Responder {
             id: principal.name.to_string(),
             verified: true,
-            users: principal.named_users().map(str::to_owned).collect(),
+            users: principal.named_users(namespace).map(str::to_owned).collect(),
             ..Responder::default()
         };
         fires.set_kind(match principal.is_agent() {

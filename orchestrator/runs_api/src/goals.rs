@@ -11,7 +11,7 @@ use escapement_runs_host::{EventKind, RunsHost, event};
 use escapement_runs_shell::saved::SavedPlan;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, Scope};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::goal::State;
 use sha2::{Digest, Sha256};
@@ -139,17 +139,9 @@ impl Goals {
             request.namespace.clone(),
         );
         let before = place(&request.page_token, &filters)?.map(key_of);
-        let owner = caller.listed_user(&request.user_id)?;
-        let namespaces = caller.listed(&request.namespace)?;
+        let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = self.runs.readers().read(move |reader| {
-            let namespaces = namespaces.as_deref();
-            let page = reader.definitions(
-                DefinitionKind::Goal,
-                owner.as_deref(),
-                namespaces,
-                before,
-                page_size,
-            )?;
+            let page = reader.definitions(DefinitionKind::Goal, scopes.as_deref(), before, page_size)?;
             // Lists leave out what is damaged.
             let goals = page
                 .definitions
@@ -307,18 +299,17 @@ impl Goals {
     /// The goals right below one, which are of its namespace; of any if it is damaged.
     async fn children(&self, goal_id: String) -> Result<Vec<String>, Rejection> {
         let read = self.runs.readers().read(move |reader| {
-            let namespaces = match reader.definition(DefinitionKind::Goal, &goal_id) {
+            let scopes = match reader.definition(DefinitionKind::Goal, &goal_id) {
                 Err(StoreFault::CorruptDefinition { .. }) => None,
                 found => match found? {
                     None => return Ok(Vec::new()),
-                    Some(goal) => Some([goal.namespace]),
+                    Some(goal) => Scope::each(None, Some(&[goal.namespace])),
                 },
             };
-            let namespaces = namespaces.as_ref().map(<[Namespace; 1]>::as_slice);
             let mut below = Vec::new();
             let mut before: Option<DefinitionKey> = None;
             loop {
-                let page = reader.definitions(DefinitionKind::Goal, None, namespaces, before, PAGE)?;
+                let page = reader.definitions(DefinitionKind::Goal, scopes.as_deref(), before, PAGE)?;
                 let is_below = |found: &&Definition| read(found).is_ok_and(|kept| kept.parent_id == goal_id);
                 let found = page.definitions.iter().filter(is_below);
                 below.extend(found.map(|found| found.name.clone()));

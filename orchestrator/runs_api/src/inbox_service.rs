@@ -67,15 +67,13 @@ impl Inbox {
             &request.namespace,
         );
         let after = paging::number(&request.page_token, &filters)?;
-        let owner = caller.listed_user(&request.user_id)?;
-        let namespaces = caller.listed(&request.namespace)?;
+        let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = move |reader: &dyn escapement_store::runs::RunReader| {
             let is_wanted = |request: &StoredInputRequest| {
                 kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
                     && run_id.is_none_or(|run_id| request.run_id == run_id)
             };
-            let found =
-                reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, SEEN_MAX)?;
+            let found = reader.open_input_requests(scopes.as_deref(), after, SEEN_MAX)?;
             let mut next = found.next;
             let mut wanted: Vec<_> = found.requests.into_iter().filter(is_wanted).collect();
             if wanted.len() > page_size {
@@ -119,12 +117,14 @@ impl Inbox {
     ) -> Result<v1::InputRequest, Rejection> {
         let given = request.answer.clone();
         let Read {
-            answer,
+            mut answer,
             mut condition,
             plan,
         } = read(request, caller.principal())?;
         let id = answer.request_id;
         let stored = self.stored(id, caller).await?;
+        let users = caller.principal().named_users(&stored.namespace);
+        answer.responder.users = users.map(str::to_owned).collect();
         let run_id = stored.run_id;
         if let Some(given) = &given {
             asked::check_shape(&stored, given).map_err(|error| Rejection::OfRun(run_id, error))?;
@@ -244,8 +244,7 @@ impl InboxService for Inbox {
         fields.number("after_cursor", request.after_cursor, 0..=i64::MAX);
         fields.conclude()?;
         let wanted = watch::Wanted {
-            owner: caller.listed_user(&request.user_id)?,
-            namespaces: caller.listed(&request.namespace)?,
+            scopes: caller.listed(&request.namespace, &request.user_id)?,
             kind,
         };
         let cursor = u64::try_from(request.after_cursor).unwrap_or(0);

@@ -37,4 +37,4 @@ pub use inbox_service::Inbox;
 pub use plan_service::Plans;
 pub use run_service::Runs;
 pub use session_service::Sessions;
-pub use triggers::{Delivered, Delivery, Triggers, turns};
+pub use triggers::{Delivered, Delivery, Triggers, parse_source, turns};

@@ -161,7 +161,7 @@ impl Plans {
         Ok(v1::Plan {
             last_events: events
                 .take(LAST_EVENTS)
-                .map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link))
+                .map(|(entry, link)| event((run_id, plans.seed()), plans.at(entry.sequence), entry, link))
                 .collect(),
             ..plan
         })

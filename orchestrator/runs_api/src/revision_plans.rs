@@ -4,6 +4,7 @@ use crate::errors::Rejection;
 use crate::journal::Linked;
 use crate::saved;
 use escapement_run::Run;
+use escapement_run::ids::IdSeed;
 use escapement_run::journal::Event;
 use escapement_run::plan::Plan;
 use escapement_runs_shell::RunsHandle;
@@ -17,6 +18,7 @@ pub(crate) struct RevisionPlans {
     begun: BTreeMap<u64, Revision>,
     /// What stands for a goal has no steps.
     of_goal: Arc<Plan>,
+    seed: Option<IdSeed>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +44,13 @@ impl RevisionPlans {
                 .filter_map(|begun| Some((begun.sequence, revision(&begun.digest)?)))
                 .collect(),
             of_goal: Arc::clone(run.plan()),
+            seed: state.spec.seed(),
         }
+    }
+
+    /// What the ids of the run's executions follow from besides its own.
+    pub(crate) fn seed(&self) -> Option<IdSeed> {
+        self.seed
     }
 
     // RUN-12.10

@@ -36,12 +36,14 @@ use crate::errors::Rejection;
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
-use escapement_runs_shell::RunsHandle;
+use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_transport::share::{CallTenant, Share, SharePart, Tenant};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run_service_server::RunService;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
@@ -55,7 +57,7 @@ pub struct Runs {
     /// Where events say that they come from.
     event_source: Arc<str>,
     /// Questions that read much of the store at a time.
-    heavy: Arc<Semaphore>,
+    heavy: Share,
     /// Readings at a time for all who watch and wait; the others of them wait in order.
     turns: Arc<Semaphore>,
 }
@@ -77,9 +79,18 @@ impl Runs {
             config,
             planner_limit_ms: None,
             event_source: EVENT_SOURCE.into(),
-            heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
+            heavy: Share::new(HEAVY_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
         }
+    }
+
+    /// One of the few places for questions that read much of the store.
+    ///
+    /// # Errors
+    /// There was none for this tenant for a while.
+    async fn heavy_place(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
+        let place = self.heavy.wait(tenant, 1, HEAVY_PATIENCE).await;
+        place.map_err(|_| Rejection::Call(CallError::Overloaded))
     }
 
     /// With other milliseconds for one plan than those of the preset. Only an operator may say so.
@@ -381,8 +392,9 @@ impl RunService for Runs {
         &self,
         request: Request<v1::ReplayRunRequest>,
     ) -> Result<Response<v1::ReplayRunResponse>, Status> {
+        let tenant = CallTenant::of(request.extensions());
         let request = self.admitted(request).await?;
-        Ok(Response::new(Runs::replay_run(self, request).await?))
+        Ok(Response::new(Runs::replay_run(self, request, &tenant).await?))
     }
 
     async fn get_run_stats(
@@ -423,6 +435,8 @@ impl RunService for Runs {
 
 /// Questions that read much of the store at a time, all together; others wait.
 const HEAVY_MAX: usize = 2;
+/// How long such a question waits for its place before it is refused.
+const HEAVY_PATIENCE: Duration = Duration::from_secs(10);
 /// Readings at a time for all who watch and wait.
 const TURNS_MAX: usize = 8;
 /// Where events say that they come from, unless the operator says otherwise.

@@ -141,10 +141,11 @@ impl Sessions {
 
 impl Named {
     fn new(caller: &Caller, namespace: &str, session_id: String, user_id: &str) -> Result<Self, Rejection> {
+        let namespace = caller.namespace(namespace)?;
         Ok(Self {
-            namespace: caller.namespace(namespace)?,
+            user_id: caller.listed_user(&namespace, user_id)?.unwrap_or_default(),
+            namespace,
             session_id,
-            user_id: caller.listed_user(user_id)?.unwrap_or_default(),
             etag: String::new(),
         })
     }

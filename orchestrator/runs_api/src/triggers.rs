@@ -31,7 +31,8 @@ use index::Index;
 use record::{Kept, trigger};
 
 pub(crate) use firing::of_store;
-pub use webhooks::{Delivered, Delivery};
+pub(crate) use webhooks::source_of;
+pub use webhooks::{Delivered, Delivery, parse_source};
 
 /// The service, and what fires triggers. Cheap to clone.
 #[derive(Clone)]

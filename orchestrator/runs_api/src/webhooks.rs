@@ -1,6 +1,6 @@
 //! The listener of webhooks: HTTP/1.1, one POST for each delivery, everything bounded. Believes none: triggers do that.
 
-use crate::triggers::{Delivered, Delivery, Triggers};
+use crate::triggers::{Delivered, Delivery, Triggers, source_of};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_wire::json::{outside, to_opaque};
+use escapement_transport::{Newcomers, Place};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -16,23 +17,44 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Accepts deliveries until the process drains.
-pub async fn serve(listener: TcpListener, triggers: Triggers, mut closing: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(WEBHOOK_CONNECTIONS_MAX));
+/// What all connections share.
+struct Listener {
+    triggers: Triggers,
+    /// Networks of the proxies that are trusted to say who sends something.
+    proxies: Vec<String>,
+    /// Connections whose delivery nobody knows yet; for one more the oldest is closed.
+    newcomers: Newcomers,
+    /// For deliveries to a webhook that is there.
+    places: Arc<Semaphore>,
+}
+
+/// Accepts deliveries until the process drains. `proxies`: networks whose addresses are those of proxies, trusted to say in
+/// `x-forwarded-for` who sends something.
+pub async fn serve(
+    listener: TcpListener,
+    triggers: Triggers,
+    proxies: Vec<String>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let shared = Arc::new(Listener {
+        triggers,
+        proxies,
+        newcomers: Newcomers::new(WEBHOOK_CONNECTIONS_MAX),
+        places: Arc::new(Semaphore::new(WEBHOOK_CONNECTIONS_MAX)),
+    });
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("the semaphore is never closed");
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = closing.wait_for(|closing| *closing) => return,
         };
         match accepted {
             Ok((stream, peer)) => {
-                tokio::spawn(connection(stream, peer, triggers.clone(), place));
+                let place = shared.newcomers.enter();
+                tokio::spawn(connection(stream, peer, Arc::clone(&shared), place));
             }
             Err(error) => {
                 warn!(%error, "webhook connection not accepted");
@@ -43,28 +65,44 @@ pub async fn serve(listener: TcpListener, triggers: Triggers, mut closing: watch
 }
 
 /// One connection, which ends after its time whatever its client does.
-async fn connection(stream: TcpStream, peer: SocketAddr, triggers: Triggers, _place: OwnedSemaphorePermit) {
-    let service = service_fn(|request| answer(request, peer.ip(), &triggers));
+async fn connection(stream: TcpStream, peer: SocketAddr, shared: Arc<Listener>, mut place: Place) {
+    let is_known = Notify::new();
+    let service = service_fn(|request| answer(request, peer.ip(), &shared, &is_known));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(WEBHOOK_HEADER_TIME)
         .max_buf_size(WEBHOOK_HEADER_BYTES_MAX)
         .max_headers(WEBHOOK_HEADERS_MAX)
         .keep_alive(false);
-    let served = timeout(
+    let serving = timeout(
         WEBHOOK_CONNECTION_TIME,
         http.serve_connection(TokioIo::new(stream), service),
-    )
-    .await;
-    if !matches!(served, Ok(Ok(()))) {
+    );
+    let displaced = async {
+        tokio::select! {
+            biased;
+            () = is_known.notified() => {}
+            () = place.lost() => return,
+        }
+        drop(place);
+        std::future::pending().await
+    };
+    // Biased: an answer that is there is given.
+    let is_served = tokio::select! {
+        biased;
+        served = serving => matches!(served, Ok(Ok(()))),
+        () = displaced => false,
+    };
+    if !is_served {
         debug!(%peer, "webhook connection cut short");
     }
 }
 
 async fn answer(
     request: Request<Incoming>,
-    source: IpAddr,
-    triggers: &Triggers,
+    peer: IpAddr,
+    shared: &Listener,
+    is_known: &Notify,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let Some(trigger_id) = request.uri().path().strip_prefix("/webhooks/").map(str::to_owned) else {
         return Ok(plain(StatusCode::NOT_FOUND));
@@ -73,23 +111,40 @@ async fn answer(
         return Ok(plain(StatusCode::METHOD_NOT_ALLOWED));
     }
     let (head, body) = request.into_parts();
-    let body = match Limited::new(body, WEBHOOK_BODY_BYTES_MAX).collect().await {
+    let mut delivery = Delivery {
+        trigger_id,
+        id: header(&head.headers, "webhook-id"),
+        timestamp: header(&head.headers, "webhook-timestamp"),
+        signature: header(&head.headers, "webhook-signature"),
+        source: source_of(
+            peer,
+            texts(&head.headers, "x-forwarded-for").into_iter(),
+            &shared.proxies,
+        ),
+        body: Bytes::new(),
+    };
+    // Before a byte of the body: only what is for a webhook that is there keeps its connection.
+    if let Err(refused) = shared.triggers.expects(&delivery).await {
+        return Ok(said(refused));
+    }
+    let place = timeout(WEBHOOK_PATIENCE, Arc::clone(&shared.places).acquire_owned()).await;
+    let Ok(_place) = place else {
+        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE));
+    };
+    is_known.notify_one();
+    delivery.body = match Limited::new(body, WEBHOOK_BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE));
         }
         Err(_) => return Ok(plain(StatusCode::BAD_REQUEST)),
     };
-    let delivery = Delivery {
-        trigger_id,
-        id: header(&head.headers, "webhook-id"),
-        timestamp: header(&head.headers, "webhook-timestamp"),
-        signature: header(&head.headers, "webhook-signature"),
-        source,
-        body,
-    };
-    let delivered = triggers.deliver(delivery, object).await;
-    Ok(match delivered {
+    Ok(said(shared.triggers.deliver(delivery, object).await))
+}
+
+/// The answer that says what became of a delivery.
+fn said(delivered: Delivered) -> Response<Full<Bytes>> {
+    match delivered {
         Delivered::Fired {
             firing_id,
             status,
@@ -107,7 +162,7 @@ async fn answer(
         Delivered::Disabled => plain(StatusCode::FORBIDDEN),
         Delivered::NoObject => plain(StatusCode::UNPROCESSABLE_ENTITY),
         Delivered::Later => plain(StatusCode::SERVICE_UNAVAILABLE),
-    })
+    }
 }
 
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {
@@ -121,6 +176,12 @@ fn header(headers: &HeaderMap, name: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
+/// The values of a header, in their order; what is no text is left out.
+fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+    let values = headers.get_all(name).iter();
+    values.filter_map(|value| value.to_str().ok()).collect()
+}
+
 /// The object that a body is in JSON; an integer that a double does not hold is a text in it. Depth is bounded by the parser, at 128.
 fn object(body: &[u8]) -> Option<Opaque> {
     let Value::Object(fields) = outside::value(body).ok()? else {
@@ -129,12 +190,14 @@ fn object(body: &[u8]) -> Option<Opaque> {
     Some(to_opaque(&fields))
 }
 
-/// Connections of the listener of webhooks at a time; further ones wait to be accepted.
+/// Connections at a time whose deliveries are for a webhook that is there, and as many whose deliveries nobody knows yet.
 const WEBHOOK_CONNECTIONS_MAX: usize = 256;
 /// How long one of them has for its head.
 const WEBHOOK_HEADER_TIME: Duration = Duration::from_secs(5);
 /// How long one of them lasts, its answer included.
 const WEBHOOK_CONNECTION_TIME: Duration = Duration::from_secs(40);
+/// How long a delivery waits for one of these places.
+const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of what is read ahead of one of them, the head included.
 const WEBHOOK_HEADER_BYTES_MAX: usize = 16 << 10;
 /// Fields of a head.

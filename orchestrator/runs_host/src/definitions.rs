@@ -62,7 +62,7 @@ impl Definitions {
 
     /// Without a trigger nothing is noted.
     pub(crate) fn open(reader: &dyn RunReader) -> Result<Self, StoreFault> {
-        let triggers = reader.definitions(DefinitionKind::Trigger, None, None, None, 1)?;
+        let triggers = reader.definitions(DefinitionKind::Trigger, None, None, 1)?;
         let wanted = match triggers.definitions.is_empty() {
             true => BTreeSet::new(),
             false => EventKind::ALL.into_iter().collect(),

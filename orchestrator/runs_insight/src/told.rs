@@ -172,6 +172,7 @@ impl<'a> Reader<'a> {
         };
         Ok(AttemptName {
             run_id,
+            seed: self.run.state().spec.seed(),
             step: key,
             index: unit.index,
             epoch: unit.epoch,

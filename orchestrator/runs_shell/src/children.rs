@@ -47,6 +47,11 @@ pub(crate) fn child_spec(parent: &Run, child: &Child, now: i64, blobs: &dyn Blob
         planner: None,
         fallback: None,
         goal: String::new(),
+        // RUN-4.3
+        id_seed: match state.spec.seed() {
+            Some(seed) => Bytes::copy_from_slice(seed.of_child(child.run_id).as_bytes()),
+            None => Bytes::new(),
+        },
         ..state.spec.clone()
     }
 }

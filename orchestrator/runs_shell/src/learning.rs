@@ -91,7 +91,7 @@ fn kept(record: Bytes, at: i64) -> DefinitionChange {
 pub(crate) fn recall_said(reader: &dyn RunReader, seen: &SeenActions) -> Result<(), StoreFault> {
     let mut before = None;
     loop {
-        let page = reader.definitions(DefinitionKind::OfferedAction, None, None, before, PAGE)?;
+        let page = reader.definitions(DefinitionKind::OfferedAction, None, before, PAGE)?;
         for definition in &page.definitions {
             seen.recall(&definition.name, &definition.record);
         }

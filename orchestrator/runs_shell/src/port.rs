@@ -1,11 +1,10 @@
 //! The port to the contract: one attempt is one execution, submitted until it is accepted and awaited until it ends.
 //! Speaks `escapement.v1` and nothing else; whether the contract is in this process or in another one makes no difference.
 
+mod pauses;
 mod recorded;
 mod refused;
 mod settled;
-
-use std::time::Duration;
 
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Namespace};
@@ -27,13 +26,14 @@ use crate::handle::RunsHandle;
 use crate::learning::save_said;
 use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE,
-    RECORD_PATIENCE, SUBMIT_PAUSE, SUBMIT_PAUSE_MAX, WAIT_CYCLE,
+    RECORD_PATIENCE, WAIT_CYCLE,
 };
 use crate::message::Returned;
 use crate::records::ExecutionRecord;
 use crate::rights::Origin;
 use crate::seen::SeenActions;
 use crate::wanted::Wanted;
+use pauses::Pauses;
 use refused::{Refusal, refusal};
 
 /// One attempt.
@@ -58,6 +58,8 @@ pub(crate) struct Contract<T> {
     plans: PlanExecutionServiceClient<T>,
     fleet: FleetServiceClient<T>,
     seen: SeenActions,
+    /// True if it records the authors of runs as those who hand in: the contract of this process.
+    knows_authors: bool,
 }
 
 /// What became of a submission.
@@ -79,13 +81,14 @@ where
     <T::ResponseBody as Body>::Error: Into<StdError> + Send,
 {
     /// Calls the contract through that service, and remembers which actions were offered.
-    pub(crate) fn new(service: T, seen: SeenActions) -> Self {
+    pub(crate) fn new(service: T, seen: SeenActions, knows_authors: bool) -> Self {
         Self {
             plans: PlanExecutionServiceClient::new(service.clone())
                 .max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
             fleet: FleetServiceClient::new(service).max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
             seen,
+            knows_authors,
         }
     }
 
@@ -135,7 +138,7 @@ where
         let (step_id, action) = step
             .map(|step| (step.id.clone(), step.action.clone()))
             .unwrap_or_default();
-        let subject = plan.and_then(settled::subject_of);
+        let work = settled::work_of(&request);
         let origin = &attempt.origin;
         if origin.namespace != Namespace::default() || request.parent_execution_id.is_some() {
             // What is nested would lie in the namespace of what it is nested in.
@@ -149,7 +152,7 @@ where
         let end = match submitted {
             Submitted::Ended(end) => end,
             Submitted::Accepted => self.end_of(&attempt, &step_id, wanted).await,
-            Submitted::Other => self.end_of_other(&attempt, &step_id, subject, wanted).await,
+            Submitted::Other => self.end_of_other(&attempt, &step_id, &work, wanted).await,
         };
         if settled::was_offered(&end) {
             self.seen.add(&action);
@@ -218,7 +221,10 @@ where
         loop {
             let found = timeout(CONTRACT_PATIENCE, self.plans.get_execution(request.clone())).await;
             let refused = match found.unwrap_or_else(|_| Err(late())) {
-                Ok(_) => return Some(Submitted::Accepted),
+                Ok(found) => {
+                    let execution = found.into_inner().execution.unwrap_or_default();
+                    return self.is_own(attempt, &execution).then_some(Submitted::Accepted);
+                }
                 Err(status) => refusal(&status),
             };
             match refused {
@@ -342,15 +348,27 @@ where
         (execution.state() != v1::execution::State::Settled).then_some(explained)
     }
 
-    /// Another request has the id: a restored store has forgotten what it sent. If that was about the same subject its
-    /// result counts, else it is not known what happened.
+    // RUN-4.14
+    /// Another request has the id: a restored store has forgotten what it sent. If it is the same work of the same author in the same
+    /// namespace its result counts, else it is not known what happened. Nobody waits for the plan of somebody else.
     async fn end_of_other(
         &mut self,
         attempt: &Attempt,
         step_id: &str,
-        subject: Option<String>,
+        work: &[u8; 32],
         wanted: &Wanted,
     ) -> ContractEnd {
+        let request = v1::GetExecutionRequest {
+            execution_id: attempt.execution_id.to_string(),
+        };
+        let found = timeout(CONTRACT_PATIENCE, self.plans.get_execution(request)).await;
+        let execution = match found {
+            Ok(Ok(found)) => found.into_inner().execution.unwrap_or_default(),
+            Ok(Err(_)) | Err(_) => return settled::unknown(),
+        };
+        if !self.is_own(attempt, &execution) {
+            return settled::unknown();
+        }
         let end = self.end_of(attempt, step_id, wanted).await;
         let request = v1::ExportExecutionRequest {
             execution_id: attempt.execution_id.to_string(),
@@ -361,12 +379,21 @@ where
             while let Ok(Some(piece)) = pieces.message().await {
                 record.extend_from_slice(&piece.data);
             }
-            settled::is_about(&record, subject.as_deref()?).then_some(())
+            let accepted = settled::accepted_in(&record)?;
+            (settled::work_of(&accepted) == *work).then_some(())
         };
         match timeout(CONTRACT_PATIENCE, same).await {
             Ok(Some(())) => end,
             Ok(None) | Err(_) => settled::unknown(),
         }
+    }
+
+    /// True if the execution lies where the attempt's would, in the name of the author of its run. Another contract knows its own
+    /// caller alone, which is no author.
+    fn is_own(&self, attempt: &Attempt, execution: &v1::Execution) -> bool {
+        let origin = &attempt.origin;
+        let is_there = execution.namespace == origin.namespace.as_str();
+        is_there && (!self.knows_authors || origin.is_of(execution.accepted_by.as_ref()))
     }
 }
 
@@ -414,33 +441,4 @@ fn failed(reason: &str, message: &str) -> ContractEnd {
 /// The answer did not come in time.
 fn late() -> Status {
     Status::new(Code::Unavailable, "the contract does not answer")
-}
-
-/// Pauses that grow, and that differ from execution to execution without a random number.
-struct Pauses {
-    next: Duration,
-    /// 192 to 319 of 256.
-    share: u32,
-    has_said: bool,
-    execution_id: ExecutionId,
-}
-
-impl Pauses {
-    fn new(execution_id: ExecutionId) -> Self {
-        let bytes = execution_id.as_bytes();
-        Self {
-            next: SUBMIT_PAUSE,
-            share: 192 + u32::from(bytes[15] & 127),
-            has_said: false,
-            execution_id,
-        }
-    }
-
-    async fn wait(&mut self, reason: &str) {
-        if self.next >= SUBMIT_PAUSE_MAX && !std::mem::replace(&mut self.has_said, true) {
-            warn!(execution_id = %self.execution_id, reason, "contract does not take a call; it is tried again");
-        }
-        sleep(self.next * self.share / 256).await;
-        self.next = (self.next * 2).min(SUBMIT_PAUSE_MAX);
-    }
 }

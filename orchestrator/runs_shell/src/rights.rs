@@ -7,6 +7,8 @@ use std::sync::Arc;
 use escapement_access::{Access, Grant, NamespaceScope, Pattern, Principal, PrincipalKind, Recorded, Role};
 use escapement_model::Namespace;
 use escapement_run::spec::{Author, AuthorKind, Spec, TraceContext, namespace_named};
+use escapement_wire::v1::AcceptedBy;
+use escapement_wire::v1::accepted_by::Kind;
 
 /// In which namespace a run lies, and in whose name it calls.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,6 +104,24 @@ impl Origin {
             valid_until_ms: None,
             grants: vec![grant],
         }))
+    }
+}
+
+impl Origin {
+    /// True if that is who an attempt of such a run is handed in by.
+    pub(crate) fn is_of(&self, accepted_by: Option<&AcceptedBy>) -> bool {
+        let Some(author) = self.author.as_ref() else {
+            return accepted_by.is_none();
+        };
+        let kind = match author.kind() {
+            AuthorKind::Anonymous => return accepted_by.is_none(),
+            AuthorKind::Token => Kind::Token,
+            AuthorKind::Jwt => Kind::Jwt,
+            AuthorKind::Certificate => Kind::Certificate,
+            AuthorKind::Attempt => Kind::Attempt,
+        };
+        accepted_by
+            .is_some_and(|by| by.kind() == kind && by.name == author.name && by.issuer == author.issuer)
     }
 }
 

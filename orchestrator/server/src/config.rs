@@ -42,6 +42,12 @@ pub struct Config {
     #[arg(long, env = "ESCAPEMENT_WEBHOOK_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]
     pub webhook_listen: Option<SocketAddr>,
 
+    /// Address or network (ADDRESS/BITS) of a proxy before --webhook-listen, which is trusted to say in x-forwarded-for who sends a
+    /// webhook; may be given several times. Default: the sender is who connects.
+    #[arg(long, env = "ESCAPEMENT_WEBHOOK_TRUSTED_PROXY", value_name = "NETWORK", value_delimiter = ',',
+          value_parser = escapement_runs_api::parse_source)]
+    pub webhook_trusted_proxy: Vec<String>,
+
     /// Address to serve figures for Prometheus and probes on, IP:PORT; port 0 takes any free port: /metrics, /livez, /readyz.
     /// Default: none are served, and nothing is counted. Every client that reaches it reads the names of actions and namespaces.
     #[arg(long, env = "ESCAPEMENT_METRICS_LISTEN", value_name = "ADDRESS", value_parser = parse_address)]

@@ -26,12 +26,13 @@ use escapement_model::ExecutionId;
 use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
 use escapement_transport::response_budget::ResponseBudget;
+use escapement_transport::share::{Share, SharePart, Tenant};
 use escapement_transport::{CallClass, WorkerPlaces, WorkerRoots};
 use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 /// What every service shares. Cheap to clone.
@@ -42,11 +43,11 @@ pub(crate) struct Edge {
     pub(crate) settled: SettledRecords,
     pub(crate) answers: ResponseBudget,
     /// Room for plans that were handed in and of which it is not known yet whether they are accepted.
-    pub(crate) pending_submission_bytes: Arc<Semaphore>,
+    pub(crate) pending_submission_bytes: Share,
     /// Slots for executions that are replayed.
-    pub(crate) replays: Arc<Semaphore>,
+    pub(crate) replays: Share,
     /// Slots for plans whose payloads are held against schemas.
-    pub(crate) payload_checks: Arc<Semaphore>,
+    pub(crate) payload_checks: Share,
     /// Room for sessions that have not said anything.
     pub(crate) silent_sessions: Arc<Semaphore>,
     pub(crate) events: Subscribers,
@@ -82,9 +83,9 @@ impl Edge {
             readers,
             settled: SettledRecords::default(),
             answers: ResponseBudget::default(),
-            pending_submission_bytes: Arc::new(Semaphore::new(UNDECIDED_BYTES_MAX / UNDECIDED_UNIT_BYTES)),
-            replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
-            payload_checks: Arc::new(Semaphore::new(PAYLOAD_CHECKS_MAX)),
+            pending_submission_bytes: Share::new(UNDECIDED_BYTES_MAX),
+            replays: Share::new(REPLAYS_MAX),
+            payload_checks: Share::new(PAYLOAD_CHECKS_MAX),
             silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
             events,
             places: WorkerPlaces::new(greeting.lease_ms),
@@ -98,13 +99,11 @@ impl Edge {
         }
     }
 
-    /// Room for one plan, until it is decided whether it is accepted. Nobody waits for it.
-    pub(crate) fn reserve_submission(&self, plan: &impl Message) -> Result<OwnedSemaphorePermit, Rejection> {
-        let n_units = plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1;
-        let n_units = u32::try_from(n_units).unwrap_or(u32::MAX);
-        Arc::clone(&self.pending_submission_bytes)
-            .try_acquire_many_owned(n_units)
-            .map_err(|_| Rejection::overloaded(CallClass::Writes))
+    /// Room for one plan of the tenant, until it is decided whether it is accepted. Nobody waits for it.
+    pub(crate) fn reserve(&self, plan: &impl Message, tenant: &Tenant) -> Result<SharePart, Rejection> {
+        let bytes = (plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1) * UNDECIDED_UNIT_BYTES;
+        let room = self.pending_submission_bytes.take(tenant, bytes);
+        room.map_err(|why| Rejection::Call(why.of(CallClass::Writes)))
     }
 }
 
@@ -154,20 +153,4 @@ pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::fresh_execution_id;
-
-    #[test]
-    fn ids_rise_with_time_and_differ_within_a_moment() {
-        let ids: Vec<_> = (0..64)
-            .map(|moment| fresh_execution_id(1_700_000_000_000 + moment))
-            .collect();
-        assert!(ids.is_sorted());
-        assert_ne!(fresh_execution_id(0), fresh_execution_id(0));
-        assert_eq!(
-            ids[0].to_string().parse(),
-            Ok(ids[0]),
-            "a UUID v4 like every other"
-        );
-    }
-}
+mod tests;

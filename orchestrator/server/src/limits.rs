@@ -140,8 +140,6 @@ pub(crate) const JOURNAL_BYTES_MAX: usize = 64 << 20;
 
 /// Streams of workers that have not said anything yet.
 pub(crate) const SILENT_SESSIONS_MAX: usize = 10_000;
-/// Bytes of one message that asks for reflection; its requests are a stream, which no time ends.
-pub(crate) const REFLECTION_MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// Default of `WaitExecution.timeout_ms`.
 pub(crate) const WAIT_TIMEOUT_MS_DEFAULT: i64 = 30_000;

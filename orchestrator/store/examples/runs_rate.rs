@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use escapement_store::EmbeddedOptions;
 use escapement_store::runs::conformance::RunSample;
-use escapement_store::runs::{EmbeddedRuns, RunBatch, RunFilter, RunStore, RunWrite};
+use escapement_store::runs::{EmbeddedRuns, RunBatch, RunFilter, RunStore, RunWrite, Scope};
 
 const ENTRY_BYTES: usize = 700;
 const MEASURE: Duration = Duration::from_secs(3);
@@ -105,7 +105,7 @@ fn read_live(store: &EmbeddedRuns) -> Result<(), Box<dyn Error>> {
     println!("read their {n_entries} entries in {:?}", begun.elapsed());
     let begun = Instant::now();
     let owner = RunFilter {
-        owner: Some("owner 1".to_owned()),
+        scopes: Scope::each(Some("owner 1"), None),
         ..RunFilter::default()
     };
     reader.list(&owner, None, 100)?;

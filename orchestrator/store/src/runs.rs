@@ -27,7 +27,7 @@ mod stored;
 mod write;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_model::{InputRequestId, RunId};
 
 pub use self::bounds::TooLarge;
 pub use self::content::Content;
@@ -202,16 +202,15 @@ pub trait RunReader: Send {
         Ok(found.map(|found| (found.number, found.version)))
     }
 
-    /// Definitions of that kind, of that owner or of all, in these namespaces or in all, in the order of [`DefinitionKey`], highest
-    /// first, at most `limit`. `before` is [`DefinitionPage::next`] of the page before. Leaves out what is damaged.
+    /// Definitions of that kind in one of these scopes, or all of them, in the order of [`DefinitionKey`], highest first, at most
+    /// `limit`. `before` is [`DefinitionPage::next`] of the page before. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
     fn definitions(
         &self,
         kind: DefinitionKind,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<DefinitionPage, StoreFault>;
@@ -240,15 +239,14 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
 
-    /// Open input requests, of that owner or of all, in these namespaces or in all, oldest first, at most `limit`. `after` is
+    /// Open input requests in one of these scopes, or all of them, oldest first, at most `limit`. `after` is
     /// [`InputRequestPage::next`] of the page before, or any other number, exclusive. Leaves out what is damaged.
     ///
     /// # Errors
     /// As the implementation fails.
     fn open_input_requests(
         &self,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<InputRequestPage, StoreFault>;

@@ -6,7 +6,7 @@ use crate::span::{Attribute, Kind, Span, number, text};
 use escapement_codec::trace::{SpanId, Trace};
 use escapement_model::{ExecutionId, RunId};
 use escapement_otlp::Encoded;
-use escapement_run::ids::AttemptName;
+use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{
     Entry, Event, Failure, InputRequest, PlanCreated, RunCreated, SkipReason, ToolCalled, ToolOutput, UnitRef,
 };
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 /// outputs, questions, answers, or texts of errors, of people or of operators.
 pub(crate) struct RunSpans<'a> {
     run_id: RunId,
+    seed: Option<IdSeed>,
     drawing: Drawing<'a>,
     /// The revision at hand; `None` if it cannot be read.
     plan: Option<Plan>,
@@ -51,6 +52,7 @@ impl<'a> RunSpans<'a> {
         let run = drawing::span(ids::run(run_id), "run", Kind::Server, at, attributes);
         let mut spans = Self {
             run_id,
+            seed: created.spec.seed(),
             drawing: Drawing::begin(trace, run),
             plan: None,
             revision: 0,
@@ -262,6 +264,7 @@ impl<'a> RunSpans<'a> {
         };
         let name = AttemptName {
             run_id: self.run_id,
+            seed: self.seed,
             step,
             index: unit.index,
             epoch: unit.epoch,

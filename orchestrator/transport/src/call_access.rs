@@ -2,15 +2,16 @@
 //! Knows neither the rules nor a service: the rules are given, and may be replaced while connections live.
 
 use crate::call_class::CallClass;
-use crate::call_slots::Tenant;
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
+use crate::share::Tenant;
 use crate::wall_clock::{unix_ms, until};
 use escapement_access::{
     Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, PrincipalKind, row,
 };
 use escapement_keys::Keys;
+use escapement_model::AttemptSeal;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use std::net::SocketAddr;
@@ -26,6 +27,8 @@ pub struct AccessRules {
     /// The way to keys of issuers that are not there yet, if any can come.
     keys: Option<Keys>,
     tokens: Arc<Mutex<JudgedTokens>>,
+    /// What made the tokens of attempts; `None`: nothing is believed to be one.
+    attempts: Option<AttemptSeal>,
     /// Failed authentications since the start.
     n_failed: Arc<AtomicU64>,
 }
@@ -44,6 +47,7 @@ impl AccessRules {
             current,
             keys: None,
             tokens: Arc::default(),
+            attempts: None,
             n_failed: Arc::default(),
         }
     }
@@ -54,6 +58,13 @@ impl AccessRules {
             keys: Some(keys.clone()),
             ..Self::new(keys.current())
         }
+    }
+
+    /// The same rules for a process whose attempts have tokens of this seal.
+    #[must_use]
+    pub fn of_attempts(self, attempts: AttemptSeal) -> Self {
+        let attempts = Some(attempts);
+        Self { attempts, ..self }
     }
 
     /// No rules: everybody may do everything.
@@ -217,11 +228,15 @@ impl ConnectionAccess {
     /// With whose calls those of the principal count while they are open: with all of its namespace if it has only one, else with its
     /// own. Without a policy there is one tenant, and nobody to share with. What everybody may open counts with its connection.
     pub(crate) fn tenant_of(&self, principal: &Principal, class: CallClass) -> Tenant {
-        if class.is_of_connections() {
+        if class.is_of_connections() || (class == CallClass::Health && principal.has_proven_nothing()) {
             return Some(self.peer.address.to_string().into());
         }
         if !self.has_policy() {
             return None;
+        }
+        // Whose attempt it is only the engine knows: attempts of one worker share what others leave.
+        if principal.kind == PrincipalKind::Attempt {
+            return Some(format!(":{}", self.peer.address).into());
         }
         Some(match principal.only_namespace() {
             Some(namespace) => namespace.as_str().into(),
@@ -247,7 +262,11 @@ impl ConnectionAccess {
             Some(principal) => return Ok(Arc::clone(principal)),
             None => {}
         }
-        let shown = credentials(authorization, self.peer.certificate.as_deref());
+        let attempts = self.rules.attempts.as_ref();
+        let shown = Credentials {
+            attempts,
+            ..credentials(authorization, self.peer.certificate.as_deref())
+        };
         let principal = self.rules.authenticate(rules, shown, now_ms)?;
         // Of an attempt nothing is known yet, and no policy changes what it may.
         if principal.kind != PrincipalKind::Attempt {
@@ -396,6 +415,8 @@ fn credentials<'a>(
     Credentials {
         authorization: authorization.map(HeaderValue::as_bytes),
         certificate,
+        // Those who are remembered are no attempts.
+        attempts: None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Classes of calls, each of which has bounds of its own: the class of a path, and what it means. Enforces none of them.
 
 use crate::limits::{
-    OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX, OPEN_HEALTH_WATCHES_MAX, OPEN_READS_MAX,
-    OPEN_REFLECTIONS_MAX, OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX, OPEN_WAITS_MAX, OPEN_WATCHES_MAX,
-    OPEN_WRITES_MAX,
+    OPEN_CALL_MESSAGE_BYTES_MAX, OPEN_CONTROLS_MAX, OPEN_EXECUTES_MAX, OPEN_HEALTH_MAX,
+    OPEN_HEALTH_WATCHES_MAX, OPEN_READS_MAX, OPEN_REFLECTIONS_MAX, OPEN_REPORTS_MAX, OPEN_SUBSCRIPTIONS_MAX,
+    OPEN_WAITS_MAX, OPEN_WATCHES_MAX, OPEN_WRITES_MAX,
 };
 use escapement_model::limits::{CALLER_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX};
 use escapement_wire::externalscaler::external_scaler_server;
@@ -57,7 +57,7 @@ pub enum CallClass {
     Reports,
     /// Sessions.
     Sessions,
-    /// Questions for the health.
+    /// Questions for the health, and of callers who they are: everybody may ask.
     Health,
     /// Streams of the health, as it changes.
     HealthWatches,
@@ -91,6 +91,8 @@ pub enum BodyPool {
     Questions,
     /// What workers, operators and supervisors send.
     Workers,
+    /// What callers may ask that have proven nothing.
+    Strangers,
 }
 
 impl CallClass {
@@ -112,7 +114,7 @@ impl CallClass {
 
     /// Returns the row of this class.
     pub const fn row(self) -> ClassRow {
-        use BodyPool::{Plans, Questions, Workers};
+        use BodyPool::{Plans, Questions, Strangers, Workers};
         match self {
             Self::Writes => of_callers("submissions", OPEN_WRITES_MAX, Some(Plans)),
             Self::Executes => of_callers("executing calls", OPEN_EXECUTES_MAX, Some(Plans)),
@@ -123,11 +125,11 @@ impl CallClass {
             Self::Reflections => of_callers("reflections", OPEN_REFLECTIONS_MAX, None),
             Self::Reports => of_others("reports of outcomes", Some(OPEN_REPORTS_MAX), Some(Workers)),
             Self::Sessions => of_others("new sessions", None, None),
-            Self::Health => of_others("health checks", Some(OPEN_HEALTH_MAX), Some(Workers)),
+            Self::Health => of_others("health checks", Some(OPEN_HEALTH_MAX), Some(Strangers)),
             Self::HealthWatches => of_others(
                 "watches of the health",
                 Some(OPEN_HEALTH_WATCHES_MAX),
-                Some(Workers),
+                Some(Strangers),
             ),
             Self::Controls => ClassRow {
                 overload_code: Code::ResourceExhausted,
@@ -149,6 +151,14 @@ impl CallClass {
     /// True for streams that everybody may open, and for which therefore no caller answers: connections share them.
     pub(crate) fn is_of_connections(self) -> bool {
         matches!(self, CallClass::HealthWatches | CallClass::Reflections)
+    }
+
+    /// True for calls that a caller may make that has proven nothing.
+    pub(crate) fn is_open_to_all(self) -> bool {
+        matches!(
+            self,
+            CallClass::Health | CallClass::HealthWatches | CallClass::Reflections
+        )
     }
 
     /// True for calls that hand a plan in.
@@ -183,6 +193,7 @@ pub fn class_of(path: &str) -> CallClass {
     match call {
         Some((WORKERS, "Session")) => CallClass::Sessions,
         Some((WORKERS, _)) => CallClass::Reports,
+        Some((ACCESS, "WhoAmI")) => CallClass::Health,
         Some((FLEET | ACCESS, _)) => CallClass::Controls,
         Some((HEALTH, "Watch")) => CallClass::HealthWatches,
         Some((HEALTH, _)) => CallClass::Health,
@@ -217,7 +228,9 @@ fn asks(call: &str) -> bool {
 
 /// Bytes that one message to us may have.
 pub fn message_bytes_max(class: CallClass) -> usize {
-    if class.row().is_of_callers {
+    if class.is_open_to_all() {
+        OPEN_CALL_MESSAGE_BYTES_MAX
+    } else if class.row().is_of_callers {
         CALLER_MESSAGE_BYTES_MAX
     } else {
         SESSION_MESSAGE_BYTES_MAX

@@ -2,10 +2,13 @@
 //! Lets a call in or refuses it before anything of it is read. Knows no service.
 
 use crate::call_class::{BodyPool, CallClass};
-use crate::call_slots::{CallPermit, CallSlots, NoSlot, PendingUpload, Tenant};
-use crate::limits::{REQUESTS_BYTES_MAX, REQUESTS_SHARE, WORKERS_BYTES_MAX};
+use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
+use crate::limits::{
+    ANSWERS_BYTES_MAX, REQUESTS_BYTES_MAX, REQUESTS_SHARE, STRANGERS_BYTES_MAX, WORKERS_BYTES_MAX,
+};
 use crate::refusal::Refusal;
 use crate::request_body::BodyBudget;
+use crate::share::{NotFree, Share, SharePart, Tenant};
 use std::sync::Arc;
 
 /// The gate of one orchestrator, or of one connection of it. Cheap to clone.
@@ -13,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct Gate {
     open: Arc<OpenCalls>,
     bytes: Bytes,
+    /// Bytes of large answers to callers that are not taken yet, see [`Gate::answer`].
+    answers: Share,
 }
 
 /// Slots of calls that may be open, class by class.
@@ -25,6 +30,7 @@ struct Bytes {
     plans: BodyBudget,
     questions: BodyBudget,
     workers: BodyBudget,
+    strangers: BodyBudget,
 }
 
 /// A call that was let in; sessions have no permit.
@@ -36,10 +42,12 @@ impl Gate {
         let slots = CallClass::ALL.map(|class| class.row().open_max.map(CallSlots::new));
         Self {
             open: Arc::new(OpenCalls(slots)),
+            answers: Share::new(ANSWERS_BYTES_MAX),
             bytes: Bytes {
                 plans: BodyBudget::new(REQUESTS_BYTES_MAX),
                 questions: BodyBudget::new(REQUESTS_BYTES_MAX),
                 workers: BodyBudget::new(WORKERS_BYTES_MAX),
+                strangers: BodyBudget::new(STRANGERS_BYTES_MAX),
             },
         }
     }
@@ -50,13 +58,16 @@ impl Gate {
             plans,
             questions,
             workers,
+            strangers,
         } = &self.bytes;
         Self {
             open: Arc::clone(&self.open),
+            answers: self.answers.clone(),
             bytes: Bytes {
                 plans: plans.part(REQUESTS_SHARE),
                 questions: questions.part(REQUESTS_SHARE),
                 workers: workers.part(REQUESTS_SHARE),
+                strangers: strangers.part(REQUESTS_SHARE),
             },
         }
     }
@@ -70,20 +81,37 @@ impl Gate {
             return Ok((None, None));
         };
         let (permit, upload) = slots.take(tenant).map_err(|why| match why {
-            NoSlot::AllTaken => Refusal::Overloaded(class),
-            NoSlot::PartTaken => Refusal::PartTaken(class),
+            NotFree::AllTaken => Refusal::Overloaded(class),
+            NotFree::PartTaken => Refusal::PartTaken(class),
         })?;
         Ok((Some(permit), Some(upload)))
     }
 
-    /// Where the bytes of a request count, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).
-    pub(crate) fn bytes_of(&self, class: CallClass) -> Option<BodyBudget> {
+    /// Counts a large answer with those of the tenant until it is taken; those of operators are apart.
+    ///
+    /// # Errors
+    /// The tenant has as many bytes of answers on their way as it may.
+    pub(crate) fn answer(
+        &self,
+        class: CallClass,
+        tenant: &Tenant,
+        bytes: usize,
+    ) -> Result<SharePart, Refusal> {
+        match class.row().is_of_callers {
+            false => Ok(self.answers.none(tenant)),
+            true => { self.answers.take(tenant, bytes) }.map_err(|_| Refusal::PartTaken(class)),
+        }
+    }
+
+    /// Where the bytes of a request of the tenant count, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).
+    pub(crate) fn bytes_of(&self, class: CallClass, tenant: Tenant) -> Option<BodyBudget> {
         let budget = match class.row().budget? {
             BodyPool::Plans => &self.bytes.plans,
             BodyPool::Questions => &self.bytes.questions,
             BodyPool::Workers => &self.bytes.workers,
+            BodyPool::Strangers => &self.bytes.strangers,
         };
-        Some(budget.clone())
+        Some(budget.of(tenant))
     }
 }
 

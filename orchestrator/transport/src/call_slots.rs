@@ -1,12 +1,10 @@
 //! Slots for calls of one class, and the part of them that one tenant may have. If there is none for a call, one that is only half
 //! there gives its slot to it. Knows no class.
 
+use crate::share::{Ledger, NotFree, Tenant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-
-/// Who shares the slots with others: calls of one tenant count together. `None`: there is nobody to share with.
-pub(crate) type Tenant = Option<Arc<str>>;
 
 /// Slots of one class. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -14,25 +12,17 @@ pub(crate) struct CallSlots(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    n_max: usize,
     taken: Mutex<Taken>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
-    n_open: usize,
-    /// Of each tenant that has any.
-    parts: HashMap<Arc<str>, Part>,
+    open: Ledger,
+    /// Of each tenant that has any, calls whose requests are not complete.
+    half_sent_of: HashMap<Arc<str>, BTreeSet<u64>>,
     /// Calls whose requests are not complete, oldest first.
     half_sent: BTreeMap<u64, Arc<Slot>>,
     n_so_far: u64,
-}
-
-/// What one tenant has.
-#[derive(Debug, Default)]
-struct Part {
-    n_open: usize,
-    half_sent: BTreeSet<u64>,
 }
 
 /// What a call and its request share of a slot.
@@ -65,37 +55,33 @@ pub(crate) struct PendingUpload {
     slot: Arc<Slot>,
 }
 
-/// Why there is no slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoSlot {
-    /// All are taken by calls that are complete.
-    AllTaken,
-    /// The tenant has as many as it may while others may want some.
-    PartTaken,
-}
-
 impl CallSlots {
     pub(crate) fn new(n_max: usize) -> Self {
         Self(Arc::new(Shared {
-            n_max,
-            taken: Mutex::default(),
+            taken: Mutex::new(Taken {
+                open: Ledger::new(n_max),
+                half_sent_of: HashMap::new(),
+                half_sent: BTreeMap::new(),
+                n_so_far: 0,
+            }),
         }))
     }
 
     /// Returns a slot for one more call of the tenant, which has at most as many as it leaves free: so one tenant alone has half of them,
     /// two have a third each, and there is always one for a tenant that comes. A tenant with its part of them loses its own oldest call
     /// that is half sent.
-    pub(crate) fn take(&self, tenant: Tenant) -> Result<(CallPermit, PendingUpload), NoSlot> {
+    ///
+    /// # Errors
+    /// All of these are taken by calls that are complete.
+    pub(crate) fn take(&self, tenant: Tenant) -> Result<(CallPermit, PendingUpload), NotFree> {
         let mut taken = self.taken();
-        let n_free = self.0.n_max - taken.n_open;
-        let part = tenant.as_ref().and_then(|tenant| taken.parts.get(tenant));
-        let given_up = match part {
-            Some(part) if part.n_open >= n_free => Some(*part.half_sent.first().ok_or(NoSlot::PartTaken)?),
-            _ if n_free == 0 => {
-                let oldest = taken.half_sent.first_key_value();
-                Some(*oldest.ok_or(NoSlot::AllTaken)?.0)
+        let given_up = match taken.open.check(&tenant, 1) {
+            Ok(()) => None,
+            Err(why @ NotFree::PartTaken) => {
+                let own = tenant.as_ref().and_then(|tenant| taken.half_sent_of.get(tenant));
+                Some(*own.and_then(BTreeSet::first).ok_or(why)?)
             }
-            _ => None,
+            Err(why @ NotFree::AllTaken) => Some(*taken.half_sent.first_key_value().ok_or(why)?.0),
         };
         let given_up = given_up.and_then(|age| taken.half_sent.get(&age).cloned());
         if let Some(slot) = &given_up {
@@ -126,12 +112,11 @@ impl CallSlots {
 impl Taken {
     fn add(&mut self, tenant: Tenant) -> Arc<Slot> {
         self.n_so_far += 1;
-        self.n_open += 1;
+        self.open.add(&tenant, 1);
         let age = self.n_so_far;
         if let Some(tenant) = &tenant {
-            let part = self.parts.entry(Arc::clone(tenant)).or_default();
-            part.n_open += 1;
-            part.half_sent.insert(age);
+            let own = self.half_sent_of.entry(Arc::clone(tenant)).or_default();
+            own.insert(age);
         }
         let slot = Arc::new(Slot {
             age,
@@ -149,8 +134,12 @@ impl Taken {
     /// Its request is not half sent any more.
     fn complete(&mut self, slot: &Slot) {
         self.half_sent.remove(&slot.age);
-        if let Some(part) = slot.tenant.as_ref().and_then(|tenant| self.parts.get_mut(tenant)) {
-            part.half_sent.remove(&slot.age);
+        let Some(tenant) = &slot.tenant else { return };
+        if let Some(own) = self.half_sent_of.get_mut(tenant) {
+            own.remove(&slot.age);
+            if own.is_empty() {
+                self.half_sent_of.remove(tenant);
+            }
         }
     }
 
@@ -161,14 +150,7 @@ impl Taken {
             return;
         }
         state.is_held = false;
-        self.n_open -= 1;
-        let Some(tenant) = &slot.tenant else { return };
-        if let Some(part) = self.parts.get_mut(tenant) {
-            part.n_open -= 1;
-            if part.n_open == 0 {
-                self.parts.remove(tenant);
-            }
-        }
+        self.open.remove(&slot.tenant, 1);
     }
 }
 

@@ -22,6 +22,7 @@ use crate::refusal::{Refusal, of_denial};
 use crate::refused_body::throw_away;
 use crate::request_body::RequestBody;
 use crate::response_budget::{ResponsePermit, TakeDeadline};
+use crate::share::{CallTenant, SharePart};
 use crate::tally::{Carrier, FollowedCall, Happened, Tally};
 use crate::tls::{Failed, Lease};
 use bytes::Bytes;
@@ -223,7 +224,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Err(denial) => return turned_away(request, denied(&denial, followed)),
         };
         let tenant = self.usage.access.tenant_of(&principal, class);
-        let (place, incomplete) = match self.gate.enter(class, tenant) {
+        let (place, incomplete) = match self.gate.enter(class, tenant.clone()) {
             Ok(let_in) => let_in,
             // Nothing of the request is kept.
             Err(rejection) => return turned_away(request, refused(rejection.into(), followed)),
@@ -232,9 +233,10 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let end = self.end_of(class, &principal, &mut request);
         let abort = self.usage.abort.clone();
         request.extensions_mut().insert(abort.clone());
+        request.extensions_mut().insert(CallTenant(tenant.clone()));
         let open = OpenRequest::new(&self.usage, place, &principal);
         // Routes are always ready: `poll_ready` of the router says so at once.
-        let bytes = self.gate.bytes_of(class);
+        let bytes = self.gate.bytes_of(class, tenant.clone());
         let request = request.map(|body| match bytes {
             None => RequestBody::unlimited(body),
             Some(bytes) => {
@@ -242,7 +244,9 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 RequestBody::limited(body, message_bytes_max(class), bytes, place)
             }
         });
-        let mut routes = self.routes.clone();
+        let (mut routes, gate) = (self.routes.clone(), self.gate.clone());
+        // A stranger may ask, but not keep the answer on its way for ever.
+        let is_bounded = class == CallClass::Health && principal.has_proven_nothing();
         let callers = class.row().is_of_callers.then(|| self.callers.clone());
         let answered = async move {
             Ok::<_, Infallible>(match callers {
@@ -277,13 +281,22 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             let end = end.filter(|_| class.streams());
             followed.iter_mut().for_each(|call| call.read(answer.headers()));
             let room = answer.extensions_mut().remove::<ResponsePermit>();
+            let n_bytes = room.as_ref().map_or(0, ResponsePermit::n_bytes);
+            let part = match gate.answer(class, &tenant, n_bytes) {
+                Ok(part) => part,
+                Err(refusal) => return Ok(refused(refusal.into(), followed)),
+            };
+            let room = match is_bounded {
+                true => Some(room.unwrap_or_default().any_until_taken(Some(abort))),
+                false => room.map(|room| room.until_taken(Some(abort))),
+            };
             Ok(answer.map(|body| CountedBody {
                 body,
                 rest: Bytes::new(),
                 end,
                 followed,
                 _open: Some(open),
-                _room: room.map(|room| room.until_taken(Some(abort))),
+                _room: room.map(|room| (room, part)),
             }))
         })
     }
@@ -368,8 +381,8 @@ struct CountedBody {
     followed: Option<FollowedCall>,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
-    /// For a large answer.
-    _room: Option<TakeDeadline>,
+    /// For a large answer, and one to somebody who has proven nothing.
+    _room: Option<(TakeDeadline, SharePart)>,
 }
 
 type End = Pin<Box<dyn Future<Output = Denial> + Send>>;

@@ -18,6 +18,8 @@ mod call_access;
 
 mod policy_file;
 
+pub mod share;
+
 mod call_limits;
 mod call_slots;
 
@@ -46,6 +48,7 @@ pub use connection::CallerThreads;
 pub use connection_abort::ConnectionAbort;
 pub use credentials_end::{CallScopes, CredentialsEnd};
 pub use listen::Connections;
+pub use newcomers::{Newcomers, Place};
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};

@@ -52,6 +52,11 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
 /// The same for what workers and operators send: 64 MiB.
 pub(crate) const WORKERS_BYTES_MAX: usize = 64 << 20;
+/// The same for what those may send who have proven nothing: 1 MiB. A message of theirs counts with what it has beyond
+/// [`SMALL_REQUEST_BYTES`], which is next to nothing.
+pub(crate) const STRANGERS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one message of a call that everybody may make: 4 KiB.
+pub(crate) const OPEN_CALL_MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// The part of these bytes that one connection may have: half of them.
 pub(crate) const REQUESTS_SHARE: usize = 2;
 /// Bytes of a refused request that are read and thrown away: 64 KiB.
@@ -89,7 +94,7 @@ pub(crate) const ANSWERS_BYTES_MAX: usize = 128 << 20;
 pub(crate) const CONTROL_ANSWERS_BYTES_MAX: usize = 32 << 20;
 /// Bytes from which an answer counts as large.
 pub(crate) const SMALL_ANSWER_BYTES: usize = 16 << 10;
-/// Time that a caller has to take a large answer; then its connection is cut.
+/// Time that a caller has to take a large answer, and one that has proven nothing to take any; then its connection is cut.
 pub(crate) const ANSWER_TAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// HTTP/2: bytes of the headers of one request.
 pub(crate) const HEADER_LIST_BYTES_MAX: u32 = 32 << 10;

@@ -7,7 +7,7 @@ use tokio::sync::{oneshot, watch};
 
 /// Places for so many. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Newcomers {
+pub struct Newcomers {
     waiting: Arc<Mutex<Waiting>>,
     n_max: usize,
     /// Connections that have lost their places and are not gone yet.
@@ -23,7 +23,7 @@ struct Waiting {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     waiting: Arc<Mutex<Waiting>>,
     number: u64,
     lost: oneshot::Receiver<()>,
@@ -32,7 +32,7 @@ pub(crate) struct Place {
 
 impl Newcomers {
     /// At least one.
-    pub(crate) fn new(n_max: usize) -> Self {
+    pub fn new(n_max: usize) -> Self {
         Self {
             waiting: Arc::default(),
             n_max: n_max.max(1),
@@ -41,7 +41,7 @@ impl Newcomers {
     }
 
     /// Takes a place. If there is none left, the connection that has had its place for the longest loses it.
-    pub(crate) fn enter(&self) -> Place {
+    pub fn enter(&self) -> Place {
         let (keep, lost) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.places.len() >= self.n_max {
@@ -69,7 +69,7 @@ impl Newcomers {
 
 impl Place {
     /// Resolves once the place is lost to another connection.
-    pub(crate) async fn lost(&mut self) {
+    pub async fn lost(&mut self) {
         // Nothing is ever sent.
         let _dropped = (&mut self.lost).await;
     }

@@ -2,6 +2,7 @@
 
 use crate::call_class::CallClass;
 use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
+use crate::share::NotFree;
 use escapement_access::Denial;
 use escapement_wire::ERROR_DOMAIN;
 use std::collections::HashMap;
@@ -29,6 +30,16 @@ pub enum Refusal {
     },
     /// Too much is being sent at a time, by all callers together.
     RequestsTooLarge,
+}
+
+impl NotFree {
+    /// The refusal of a call of this class.
+    pub fn of(self, class: CallClass) -> Refusal {
+        match self {
+            Self::AllTaken => Refusal::Overloaded(class),
+            Self::PartTaken => Refusal::PartTaken(class),
+        }
+    }
 }
 
 impl From<Refusal> for Status {

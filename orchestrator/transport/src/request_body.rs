@@ -7,72 +7,57 @@ use crate::call_class::CallClass;
 use crate::call_slots::PendingUpload;
 use crate::limits::{REQUEST_TIMEOUT, SMALL_REQUEST_BYTES};
 use crate::refusal::Refusal;
+use crate::share::{Share, SharePart, Tenant};
 use bytes::Bytes;
 use cut::MessageCut;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-/// The bytes that incomplete requests together may hold. Cheap to clone.
+/// The bytes that incomplete requests together may hold: all of them, those of one connection, and those of one tenant.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct BodyBudget(Arc<Budget>);
-
-#[derive(Debug)]
-struct Budget {
-    max: usize,
-    taken: AtomicUsize,
-    /// Where the same bytes count as well.
-    whole: Option<BodyBudget>,
+pub(crate) struct BodyBudget {
+    connection: Share,
+    whole: Share,
+    tenant: Tenant,
 }
 
 impl BodyBudget {
     /// A budget of `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
-        Self::with(max, None)
+        Self {
+            connection: Share::new(max),
+            whole: Share::new(max),
+            tenant: None,
+        }
     }
 
-    /// A child budget of `max / share` bytes, which count in both.
+    /// The same for one connection, which may have `max / share` of the bytes.
     pub(crate) fn part(&self, share: usize) -> Self {
-        Self::with(self.0.max / share, Some(self.clone()))
+        Self {
+            connection: Share::new(self.whole.n_max() / share),
+            whole: self.whole.clone(),
+            tenant: None,
+        }
     }
 
-    fn with(max: usize, whole: Option<Self>) -> Self {
-        let taken = AtomicUsize::new(0);
-        Self(Arc::new(Budget { max, taken, whole }))
+    /// The same for requests of the tenant.
+    pub(crate) fn of(&self, tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            ..self.clone()
+        }
     }
 
     /// Nothing of it is taken.
-    fn share(self) -> BudgetShare {
+    fn share(&self) -> BudgetShare {
         BudgetShare {
-            budget: self,
+            of_connection: self.connection.none(&None),
+            of_tenant: self.whole.none(&self.tenant),
             bytes_free: SMALL_REQUEST_BYTES,
-            bytes: 0,
-        }
-    }
-
-    /// Returns false, and takes nothing, if fewer bytes are left.
-    fn take(&self, bytes: usize) -> bool {
-        let Budget { max, taken, whole } = &*self.0;
-        // Relaxed: only the number counts, and nothing else is read by it.
-        let more = |taken: usize| taken.checked_add(bytes).filter(|sum| sum <= max);
-        let is_taken = taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .is_ok();
-        if is_taken && whole.as_ref().is_some_and(|whole| !whole.take(bytes)) {
-            taken.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
-        }
-        is_taken
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(whole) = &self.0.whole {
-            whole.give_back(bytes);
         }
     }
 }
@@ -80,28 +65,26 @@ impl BodyBudget {
 /// What one request has taken; given back with its end.
 #[derive(Debug)]
 struct BudgetShare {
-    budget: BodyBudget,
+    of_connection: SharePart,
+    of_tenant: SharePart,
     /// What it may have before anything counts.
     bytes_free: usize,
-    bytes: usize,
 }
 
 impl BudgetShare {
     /// Returns false, and takes nothing, if fewer bytes are left.
     fn take(&mut self, bytes: usize) -> bool {
         let free = bytes.min(self.bytes_free);
-        let is_taken = self.budget.take(bytes - free);
-        if is_taken {
-            self.bytes_free -= free;
-            self.bytes += bytes - free;
+        let counted = bytes - free;
+        if self.of_connection.grow(counted).is_err() {
+            return false;
         }
-        is_taken
-    }
-}
-
-impl Drop for BudgetShare {
-    fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
+        if self.of_tenant.grow(counted).is_err() {
+            self.of_connection.shrink(counted);
+            return false;
+        }
+        self.bytes_free -= free;
+        true
     }
 }
 

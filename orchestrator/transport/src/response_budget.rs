@@ -118,13 +118,25 @@ impl ResponseBudget {
 }
 
 impl ResponsePermit {
+    /// Bytes that it stands for.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let n_units = self.0.as_ref().map_or(0, |permit| permit.num_permits());
+        n_units * SMALL_ANSWER_BYTES
+    }
+
     /// Cuts the connection if the answer is large and is not taken in time. Ends when it is dropped.
     pub fn until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
-        let limit = self.0.as_ref().zip(abort).map(|(_, abort)| {
+        let abort = abort.filter(|_| self.0.is_some());
+        self.any_until_taken(abort)
+    }
+
+    /// The same for an answer of any size.
+    pub(crate) fn any_until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
+        let limit = abort.map(|abort| {
             let mut limit = JoinSet::new();
             limit.spawn(async move {
                 sleep(ANSWER_TAKE_TIMEOUT).await;
-                debug!("a large answer was not taken; its connection was cut");
+                debug!("an answer was not taken; its connection was cut");
                 abort.abort();
             });
             limit

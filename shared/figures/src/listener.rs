@@ -9,12 +9,13 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -46,6 +47,9 @@ pub fn serve(
     let served = Arc::new(Served {
         answers,
         scraping: Mutex::default(),
+        undecided: Undecided::default(),
+        scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
+        probes: Arc::new(Semaphore::new(PROBES_MAX)),
     });
     let entered = runtime.enter();
     if let Some(listener) = listener {
@@ -72,6 +76,11 @@ struct Served<A> {
     answers: A,
     /// One scrape at a time.
     scraping: Mutex<()>,
+    undecided: Undecided,
+    /// For those that scrape.
+    scrapes: Arc<Semaphore>,
+    /// For those that probe.
+    probes: Arc<Semaphore>,
 }
 
 impl<A: Answers> Served<A> {
@@ -82,13 +91,11 @@ impl<A: Answers> Served<A> {
 }
 
 async fn accept<A: Answers>(listener: tokio::net::TcpListener, served: Arc<Served<A>>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(connection(stream, Arc::clone(&served), place));
+                let asking = served.undecided.enter();
+                tokio::spawn(connection(stream, Arc::clone(&served), asking));
             }
             Err(error) => {
                 warn!(%error, "connection to the listener of metrics not accepted");
@@ -99,26 +106,68 @@ async fn accept<A: Answers>(listener: tokio::net::TcpListener, served: Arc<Serve
 }
 
 /// One connection, which ends after its time whatever its client does.
-async fn connection<A: Answers>(stream: TcpStream, served: Arc<Served<A>>, _place: OwnedSemaphorePermit) {
-    let service = service_fn(|request| answer(request, &served));
+async fn connection<A: Answers>(stream: TcpStream, served: Arc<Served<A>>, (number, displaced): Asking) {
+    // Until the connection ends: an answer that nobody reads is memory.
+    let place = std::sync::Mutex::default();
+    let service = service_fn(|request| {
+        served.undecided.leave(number);
+        answer(request, &served, &place)
+    });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES_MAX)
         .keep_alive(false);
-    let served = timeout(
+    let serving = timeout(
         CONNECTION_TIME,
         http.serve_connection(TokioIo::new(stream), service),
-    )
-    .await;
-    if !matches!(served, Ok(Ok(()))) {
+    );
+    // Biased: an answer that is there is given. Who has asked is displaced by nobody.
+    let is_served = tokio::select! {
+        biased;
+        answered = serving => matches!(answered, Ok(Ok(()))),
+        Ok(()) = displaced => false,
+    };
+    served.undecided.leave(number);
+    if !is_served {
         debug!("connection to the listener of metrics cut short");
+    }
+}
+
+/// The number of a connection that has not asked yet, and what says that it is to go.
+type Asking = (u64, oneshot::Receiver<()>);
+
+/// Connections that have not asked for anything yet; for one more than there may be the oldest is closed, so that probes get in
+/// whatever others do.
+#[derive(Default)]
+struct Undecided(std::sync::Mutex<(u64, BTreeMap<u64, oneshot::Sender<()>>)>);
+
+impl Undecided {
+    fn enter(&self) -> Asking {
+        let (displace, displaced) = oneshot::channel();
+        let mut undecided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (n_came, waiting) = &mut *undecided;
+        if waiting.len() >= UNDECIDED_MAX
+            && let Some((_, oldest)) = waiting.pop_first()
+        {
+            // A connection that is gone needs not be told.
+            let _gone = oldest.send(());
+        }
+        *n_came += 1;
+        waiting.insert(*n_came, displace);
+        (*n_came, displaced)
+    }
+
+    fn leave(&self, number: u64) {
+        let mut undecided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        undecided.1.remove(&number);
     }
 }
 
 async fn answer<A: Answers>(
     request: Request<Incoming>,
     served: &Served<A>,
+    place: &std::sync::Mutex<Option<OwnedSemaphorePermit>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return Ok(said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"));
@@ -127,6 +176,14 @@ async fn answer<A: Answers>(
         Some(why) => said(StatusCode::SERVICE_UNAVAILABLE, why),
         None => said(StatusCode::OK, yes),
     };
+    let places = match request.uri().path() {
+        "/metrics" => &served.scrapes,
+        _ => &served.probes,
+    };
+    let Ok(taken) = Arc::clone(places).try_acquire_owned() else {
+        return Ok(said(StatusCode::SERVICE_UNAVAILABLE, "too many ask for that\n"));
+    };
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
     Ok(match request.uri().path() {
         "/metrics" => scraped(&request, served).await,
         "/livez" => probed(served.answers.unlive().await, "live\n"),
@@ -159,11 +216,35 @@ fn said(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     response
 }
 
-/// Connections at a time; further ones wait.
-const CONNECTIONS_MAX: usize = 32;
+/// Connections at a time that have not asked for anything yet.
+const UNDECIDED_MAX: usize = 32;
+/// Scrapes at a time.
+const SCRAPES_MAX: usize = 16;
+/// Probes at a time.
+const PROBES_MAX: usize = 64;
 /// After an error of the operating system.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HEADER_TIME: Duration = Duration::from_secs(5);
 const HEADER_BYTES_MAX: usize = 16 << 10;
 /// For one request with its answer.
-const CONNECTION_TIME: Duration = Duration::from_secs(60);
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_connection_that_has_not_asked_goes_for_one_that_comes() {
+        let undecided = Undecided::default();
+        let mut waiting: Vec<Asking> = (0..UNDECIDED_MAX).map(|_| undecided.enter()).collect();
+        let is_displaced = |asking: &mut Asking| asking.1.try_recv().is_ok();
+        assert!(waiting.iter_mut().all(|asking| !is_displaced(asking)));
+        // What has asked is no longer among them.
+        undecided.leave(waiting[0].0);
+        let _first = undecided.enter();
+        assert!(waiting.iter_mut().all(|asking| !is_displaced(asking)));
+        let _second = undecided.enter();
+        let displaced = waiting.iter_mut().map(is_displaced);
+        assert!(displaced.eq((0..UNDECIDED_MAX).map(|place| place == 1)));
+    }
+}

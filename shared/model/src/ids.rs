@@ -172,7 +172,12 @@ macro_rules! random_id {
                 crate::hex::text(&self.0)
             }
         }
+    };
+}
 
+/// Writes an id that is no secret as its digits.
+macro_rules! shown_id {
+    ($name:ident) => {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.to_hex())
@@ -188,18 +193,32 @@ macro_rules! random_id {
 }
 
 random_id!(
-    /// Names one attempt and proves that it was handed to the worker that shows it.
+    /// Names one attempt and proves that it was handed to the worker that shows it: a secret, which nothing writes by itself.
     AttemptToken
 );
+
+/// Shows the half that names the attempt, and nothing of the half that proves it.
+impl fmt::Debug for AttemptToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _proof) = self.0.split_at(8);
+        write!(f, "{}…", crate::hex::text(name))
+    }
+}
+
 random_id!(
     /// Names one worker session.
     SessionId
 );
+shown_id!(SessionId);
+
 random_id!(
     /// Names one process lifetime of a worker.
     InstanceId
 );
+shown_id!(InstanceId);
+
 random_id!(
     /// Names one process lifetime of an orchestrator.
     BootId
 );
+shown_id!(BootId);

@@ -5,6 +5,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "digest")]
+pub mod attempt_seal;
 #[cfg(feature = "bearer")]
 pub mod bearer;
 #[cfg(feature = "digest")]
@@ -23,6 +25,8 @@ pub mod planted;
 pub mod spelling;
 pub mod traceparent;
 
+#[cfg(feature = "digest")]
+pub use attempt_seal::AttemptSeal;
 pub use codes::Severity;
 pub use ids::{
     ArtifactId, AttemptToken, BootId, ExecutionId, InputRequestId, InstanceId, InvalidId, PlanId, RunId,

@@ -208,7 +208,7 @@ const PREFIX: &str = "ESCAPEMENT_";
 /// A name with more mistakes is not guessed.
 const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 77] = [
+const VARIABLES: [&str; 78] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -285,6 +285,7 @@ const VARIABLES: [&str; 77] = [
     "TOKEN_FILE",
     "TRACE_PARENT",
     "WEBHOOK_LISTEN",
+    "WEBHOOK_TRUSTED_PROXY",
     "WORKER_ID",
 ];
 

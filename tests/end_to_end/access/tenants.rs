@@ -2,7 +2,9 @@
 
 pub(super) mod calls;
 pub(super) mod contract_calls;
+mod foreign_ids;
 mod neighbours;
+mod pairs;
 mod users;
 pub(super) mod wire;
 

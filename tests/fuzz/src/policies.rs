@@ -37,7 +37,7 @@ fn judge(access: &Access) {
     assert_eq!(denied, Err(Denial::UnknownCall));
     let stranger = Credentials {
         authorization: Some(b"Bearer eyJhbGciOiJub25lIn0.e30."),
-        certificate: None,
+        ..Credentials::default()
     };
     assert_eq!(access.authenticate(stranger, 0), Err(Denial::CredentialsInvalid));
 }

@@ -97,7 +97,7 @@ fn keys(set: &[u8]) {
 fn judge(header: &[u8]) -> Result<Box<str>, Denial> {
     let credentials = Credentials {
         authorization: Some(header),
-        certificate: None,
+        ..Credentials::default()
     };
     let judged = issuer().access.authenticate(credentials, NOW_MS);
     judged.map(|principal| principal.name.clone())

@@ -276,6 +276,7 @@ impl Product {
     fn name<'a>(&self, id: AttemptId, step: &'a str) -> AttemptName<'a> {
         AttemptName {
             run_id: make::run_id(),
+            seed: None,
             step,
             index: u32::try_from(id.unit.1).expect("a small index"),
             epoch: id.epoch,
@@ -418,6 +419,7 @@ impl Product {
 fn planner_name(generation: u32, attempt: u32) -> AttemptName<'static> {
     AttemptName {
         run_id: make::run_id(),
+        seed: None,
         step: AttemptName::PLANNER,
         index: generation,
         epoch: 0,

@@ -288,7 +288,7 @@ impl World {
         let after_ms = self.dice.between(300, 6_000);
         self.plan(after_ms, Happening::LooksAtInbox);
         let Some(process) = &self.process else { return };
-        let open = process.reader.open_input_requests(None, None, None, 100);
+        let open = process.reader.open_input_requests(None, None, 100);
         let open = open.expect("the store reads");
         for stored in open.requests {
             if self.is_stormy && self.dice.percent(40) {

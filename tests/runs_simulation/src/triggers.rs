@@ -224,7 +224,7 @@ impl Process {
     pub(crate) fn firings(&self) -> Vec<(String, Vec<u8>)> {
         let page = self
             .reader
-            .definitions(DefinitionKind::Firing, None, None, None, FIRINGS_MAX);
+            .definitions(DefinitionKind::Firing, None, None, FIRINGS_MAX);
         let page = page.expect("the store reads");
         assert!(!page.has_more, "there are few");
         let firings = page.definitions.into_iter();

@@ -58,7 +58,7 @@ impl fmt::Display for Witness {
                 "call {} ({surface:?}), asked at {asked}, answered at {at}",
                 call.0
             ),
-            What::HandOut(token) => write!(f, "handed out at {at} with token {token}"),
+            What::HandOut(token) => write!(f, "handed out at {at} with token {token:?}"),
             What::Event => write!(f, "its event was heard at {at}"),
         }
     }

@@ -62,7 +62,7 @@ impl HandOuts {
             is_exact,
         } = *hand_out;
         let name =
-            format!("{execution}: step {step} attempt {attempt}, handed out at {at} with token {token}");
+            format!("{execution}: step {step} attempt {attempt}, handed out at {at} with token {token:?}");
         let before = Token {
             execution,
             step,
@@ -123,7 +123,9 @@ impl HandOuts {
         let Some(known) = self.tokens.get_mut(&token) else {
             report.accuse(
                 Rule::Outcome,
-                format!("token {token}: an outcome was accepted at {at}, and no worker was given that token"),
+                format!(
+                    "token {token:?}: an outcome was accepted at {at}, and no worker was given that token"
+                ),
             );
             return;
         };
@@ -134,7 +136,7 @@ impl HandOuts {
         if let Some(first) = known.accepted_at {
             report.accuse(
                 Rule::Outcome,
-                format!("{name}: the outcome of token {token} was accepted at {at}, and before at {first}"),
+                format!("{name}: the outcome of token {token:?} was accepted at {at}, and before at {first}"),
             );
             return;
         }
@@ -145,7 +147,7 @@ impl HandOuts {
         match step.accepted.get(&known.attempt) {
             Some((other, first)) => report.accuse(
                 Rule::Outcome,
-                format!("{name}: an outcome was accepted at {at} with token {token}, and at {first} with token {other}"),
+                format!("{name}: an outcome was accepted at {at} with token {token:?}, and at {first} with token {other:?}"),
             ),
             None => {
                 step.accepted.insert(known.attempt, (token, at));

@@ -114,9 +114,14 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
     }
     let listed = reader.list(&RunFilter::default(), None, 100);
     let listed = listed.map(|listed| listed.runs.len());
-    let open = reader.open_input_requests(None, None, None, 100);
+    let open = reader.open_input_requests(None, None, 100);
     let open = open.map(|open| open.requests.len());
-    let plans = reader.definitions(DefinitionKind::SavedPlan, Some("owner"), None, None, 100);
+    let plans = reader.definitions(
+        DefinitionKind::SavedPlan,
+        Scope::each(Some("owner"), None).as_deref(),
+        None,
+        100,
+    );
     let plans = plans.map(|plans| plans.definitions.len());
     for (what, found, expected) in [
         ("plans", plans, truth.plans.len()),

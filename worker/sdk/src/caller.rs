@@ -22,6 +22,7 @@ use tonic::{Request, Status};
 #[derive(Clone, Debug)]
 pub struct Caller {
     way: Arc<Way>,
+    token: AttemptToken,
     authorization: AttemptAuthorization,
 }
 
@@ -81,7 +82,17 @@ impl Caller {
                 .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
                 .collect(),
         };
-        Self { way, authorization }
+        Self {
+            way,
+            token,
+            authorization,
+        }
+    }
+
+    /// Returns the secret of the attempt, which only its worker and its orchestrator know: no other process can foresee what is derived
+    /// from it. Neither log nor send it.
+    pub fn secret(&self) -> String {
+        self.token.to_hex()
     }
 
     /// The orchestrator that gave the attempt, such as `http://127.0.0.1:7400`.

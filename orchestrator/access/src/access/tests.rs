@@ -9,9 +9,10 @@ use crate::principal::PrincipalKind;
 use crate::role::Role;
 use crate::token::StaticToken;
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
-use escapement_model::Namespace;
+use escapement_model::{AttemptSeal, Namespace, bearer as attempt_bearer};
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
@@ -26,7 +27,7 @@ fn header(seed: u8) -> String {
 fn shown(authorization: &str) -> Credentials<'_> {
     Credentials {
         authorization: Some(authorization.as_bytes()),
-        certificate: None,
+        ..Credentials::default()
     }
 }
 
@@ -69,6 +70,7 @@ fn what_is_wrong_in_authorization_falls_back_to_nothing() {
         let shown = Credentials {
             authorization: Some(wrong.as_bytes()),
             certificate: Some(&good),
+            ..Credentials::default()
         };
         let judged = access().authenticate(shown, NOW_MS);
         assert_eq!(judged, Err(Denial::CredentialsInvalid), "{wrong:?}");
@@ -76,7 +78,7 @@ fn what_is_wrong_in_authorization_falls_back_to_nothing() {
     let judged = access().authenticate(
         Credentials {
             authorization: Some(b"\xff"),
-            certificate: None,
+            ..Credentials::default()
         },
         NOW_MS,
     );
@@ -95,8 +97,8 @@ fn a_token_ends_with_the_instant_that_it_names() {
 fn certificates_are_known_by_spiffe_id_or_by_dns_name() {
     let judge = |certificate: &CertificateIdentity| {
         let shown = Credentials {
-            authorization: None,
             certificate: Some(certificate),
+            ..Credentials::default()
         };
         access().authenticate(shown, NOW_MS)
     };
@@ -133,8 +135,8 @@ fn without_a_policy_everything_is_permitted_and_a_certificate_has_its_name() {
     }
     let certificate = certificate(None, &["a.example"]);
     let shown = Credentials {
-        authorization: None,
         certificate: Some(&certificate),
+        ..Credentials::default()
     };
     let somebody = open.authenticate(shown, NOW_MS).unwrap();
     assert_eq!(
@@ -163,6 +165,25 @@ fn reflection_can_be_kept_from_strangers() {
     assert_eq!(access.permit(&anybody, path), Ok(()));
     let open = Access::new(Policy::parse("version = 1").unwrap());
     assert_eq!(open.permit(&nobody, path), Ok(()));
+}
+
+#[test]
+fn the_token_of_an_attempt_is_believed_by_its_seal_alone() {
+    let seal = AttemptSeal::new([1; 32]);
+    let bearer = |seal: &AttemptSeal| format!("Bearer {}", attempt_bearer::of_attempt(seal.token(3)));
+    let (real, made_up) = (bearer(&seal), bearer(&AttemptSeal::new([2; 32])));
+    for access in [access(), Access::without_policy()] {
+        let judge = |authorization, attempts| {
+            let shown = Credentials {
+                attempts,
+                ..shown(authorization)
+            };
+            access.authenticate(shown, NOW_MS).map(|principal| principal.kind)
+        };
+        assert_eq!(judge(&real, Some(&seal)), Ok(PrincipalKind::Attempt));
+        assert_eq!(judge(&made_up, Some(&seal)), Err(Denial::CredentialsInvalid));
+        assert_eq!(judge(&real, None), Err(Denial::CredentialsInvalid));
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn access(entry: &str) -> (Access, Arc<Principal>) {
     let shown = format!("Bearer {}", token.secret());
     let credentials = Credentials {
         authorization: Some(shown.as_bytes()),
-        certificate: None,
+        ..Credentials::default()
     };
     let principal = access.authenticate(credentials, 0).unwrap();
     (access, principal)
@@ -191,16 +191,18 @@ fn no_grant_lends_its_users_to_the_namespaces_of_another() {
     assert!(!mixed.sees_of(&named("billing"), Some("eve")) && !mixed.sees_of(&named("billing"), None));
     assert!(mixed.sees_of(&named("agents"), Some("eve")) && mixed.sees_of(&named("agents"), None));
     assert!(!mixed.sees_of(&named("default"), Some("ada")));
-    assert_eq!(mixed.own_users(), Some(["ada"].into()));
+    let (billing, agents) = (named("billing"), named("agents"));
+    let pairs = [(Some(&billing), Some("ada")), (Some(&agents), None)];
+    assert_eq!(mixed.scopes(), pairs);
     let own = holder(&[(Role::Submitter, "billing", UserScope::Own), worker]);
-    assert_eq!(own.own_users(), Some(["ada"].into()));
+    assert_eq!(own.scopes(), pairs[..1]);
 
     // Who reads everybody's things does not thereby change them.
     let mixed = holder(&[
         (Role::Submitter, "billing", UserScope::Own),
         (Role::Viewer, "billing", UserScope::Free),
     ]);
-    assert_eq!(mixed.own_users(), None);
+    assert_eq!(mixed.scopes(), [(Some(&billing), None)]);
     assert!(mixed.sees_of(&named("billing"), Some("eve")));
     let resumes = row("/escapement.runs.v1.RunService/ResumeRun").unwrap();
     let of = |user| mixed.check_within_of(Some(&resumes), &named("billing"), Some(user));
@@ -208,41 +210,72 @@ fn no_grant_lends_its_users_to_the_namespaces_of_another() {
     assert_eq!(of("eve").unwrap_err().reason(), "NAMESPACE_NOT_PERMITTED");
 }
 
+/// In whose name it makes a run in the namespace, if the request names that user.
+fn user<'a>(
+    principal: &'a Principal,
+    namespace: &str,
+    requested: &'a str,
+) -> Result<Option<&'a str>, Denial> {
+    let creates = row("/escapement.runs.v1.RunService/CreateRun").unwrap();
+    principal.user(Some(&creates), &named(namespace), "user_id", requested)
+}
+
 #[test]
 fn a_user_is_the_one_who_calls_unless_the_policy_lets_it_name_another() {
     let refused = Err(Denial::UserNotPermitted { field: "user_id" });
     let (_, plain) = access("roles = [\"submitter\"]\n");
-    assert_eq!(plain.user("user_id", ""), Ok(Some("ada")));
-    assert_eq!(plain.user("user_id", "ada"), Ok(Some("ada")));
-    assert_eq!(plain.user("user_id", "eve"), refused);
-    assert_eq!(plain.own_users(), None);
+    assert_eq!(user(&plain, "default", ""), Ok(Some("ada")));
+    assert_eq!(user(&plain, "default", "ada"), Ok(Some("ada")));
+    assert_eq!(user(&plain, "default", "eve"), refused);
+    assert!(!plain.is_held_somewhere());
 
     let (_, own) = access("roles = [\"submitter\"]\nuser = true\n");
-    assert_eq!(own.user("user_id", ""), Ok(Some("ada")));
-    assert_eq!(own.user("user_id", "eve"), refused);
-    assert_eq!(own.own_users(), Some(["ada"].into()));
+    assert_eq!(user(&own, "default", ""), Ok(Some("ada")));
+    assert_eq!(user(&own, "default", "eve"), refused);
+    assert!(own.is_held_somewhere());
 
     let (_, other) = access("roles = [\"submitter\"]\nuser = \"lovelace\"\n");
-    assert_eq!(other.user("user_id", ""), Ok(Some("lovelace")));
-    assert_eq!(other.user("user_id", "eve"), refused);
-    assert_eq!(other.own_users(), Some(["lovelace"].into()));
+    assert_eq!(user(&other, "default", ""), Ok(Some("lovelace")));
+    assert_eq!(user(&other, "default", "eve"), refused);
+    assert!(other.named_users(&named("default")).eq(["lovelace"]));
 
     let (_, any) = access("roles = [\"submitter\"]\nuser = \"*\"\n");
-    assert_eq!(any.user("user_id", ""), Ok(None));
-    assert_eq!(any.user("user_id", "eve"), Ok(Some("eve")));
-    assert_eq!(any.own_users(), None);
+    assert_eq!(user(&any, "default", ""), Ok(None));
+    assert_eq!(user(&any, "default", "eve"), Ok(Some("eve")));
+    assert!(!any.is_held_somewhere());
 
     let anonymous = Principal::without_policy();
-    assert_eq!(anonymous.user("user_id", "eve"), Ok(Some("eve")));
     assert_eq!(
-        (anonymous.user("user_id", ""), anonymous.own_users()),
-        (Ok(None), None)
+        anonymous.user(None, &named("default"), "user_id", "eve"),
+        Ok(Some("eve"))
     );
+    assert!(anonymous.finds_all());
     let (_, admin) = access("roles = [\"admin\"]\nuser = true\n");
-    assert_eq!(
-        (admin.user("user_id", "eve"), admin.own_users()),
-        (Ok(Some("eve")), None)
-    );
+    assert_eq!(user(&admin, "default", "eve"), Ok(Some("eve")));
+    assert!(admin.finds_all());
+}
+
+#[test]
+fn who_acts_for_somebody_in_one_namespace_does_not_act_for_them_in_another() {
+    let refused = Err(Denial::UserNotPermitted { field: "user_id" });
+    let named_apart = holder(&[
+        (Role::Submitter, "billing", UserScope::Named("alice".into())),
+        (Role::Submitter, "agents", UserScope::Named("bob".into())),
+    ]);
+    assert_eq!(user(&named_apart, "billing", ""), Ok(Some("alice")));
+    assert_eq!(user(&named_apart, "agents", ""), Ok(Some("bob")));
+    assert_eq!(user(&named_apart, "billing", "bob"), refused);
+    assert!(named_apart.named_users(&named("billing")).eq(["alice"]));
+
+    // Nor by a grant that does not let it make the call.
+    for (role, namespace) in [(Role::Submitter, "agents"), (Role::Viewer, "billing")] {
+        let mixed = holder(&[
+            (Role::Submitter, "billing", UserScope::Own),
+            (role, namespace, UserScope::Any),
+        ]);
+        assert_eq!(user(&mixed, "billing", "eve"), refused, "{role:?} in {namespace}");
+        assert_eq!(user(&mixed, "billing", ""), Ok(Some("ada")));
+    }
 }
 
 #[test]

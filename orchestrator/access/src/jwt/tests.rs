@@ -83,7 +83,7 @@ fn judge(access: &Access, token: &str, now_ms: i64) -> Result<Arc<Principal>, De
     let header = format!("Bearer {token}");
     let shown = Credentials {
         authorization: Some(header.as_bytes()),
-        certificate: None,
+        ..Credentials::default()
     };
     access.authenticate(shown, now_ms)
 }

@@ -99,7 +99,7 @@ impl Given {
             agent: dice.once_in(3),
             user: match dice.below(5) {
                 0 => User::Own,
-                1 => User::Named("anna".to_owned()),
+                1 => User::Named(dice.one_of(&["anna", "ben"]).to_owned()),
                 2 => User::Any,
                 _ => User::Unsaid,
             },
@@ -148,7 +148,7 @@ impl Document {
             given: Given::random(dice),
         });
         let tokens = tokens.collect();
-        let n_certificates = dice.below(4);
+        let n_certificates = dice.below(7);
         let certificates = (0..n_certificates).map(|_| {
             let is_spiffe = dice.once_in(2);
             CertificateEntry {

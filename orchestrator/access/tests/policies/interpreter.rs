@@ -52,6 +52,8 @@ impl Table {
 pub(crate) struct Holder<'d> {
     pub(crate) name: String,
     pub(crate) is_anonymous: bool,
+    /// What it may beyond that depends on an execution, which is for the engine to say.
+    pub(crate) is_attempt: bool,
     pub(crate) entries: Vec<&'d Given>,
 }
 
@@ -62,6 +64,10 @@ pub(crate) enum Shown<'a> {
     Token(u8),
     SpiffeId(&'a str),
     DnsName(&'a str),
+    /// The token of an attempt that this process made.
+    Attempt,
+    /// A text that reads as one, and that it never made.
+    MadeUpAttempt,
 }
 
 impl Document {
@@ -76,6 +82,7 @@ impl Document {
             Ok(Holder {
                 name: name.to_owned(),
                 is_anonymous: false,
+                is_attempt: false,
                 entries: entries.map(|entry| &entry.given).collect(),
             })
         };
@@ -83,7 +90,15 @@ impl Document {
             Shown::Nothing => Ok(Holder {
                 name: "anonymous".to_owned(),
                 is_anonymous: true,
+                is_attempt: false,
                 entries: self.anonymous.iter().collect(),
+            }),
+            Shown::MadeUpAttempt => Err("CREDENTIALS_INVALID"),
+            Shown::Attempt => Ok(Holder {
+                name: "attempt".to_owned(),
+                is_anonymous: false,
+                is_attempt: true,
+                entries: Vec::new(),
             }),
             Shown::SpiffeId(id) => of_certificate(id, true),
             Shown::DnsName(name) => of_certificate(name, false),
@@ -95,6 +110,7 @@ impl Document {
                 Some(entry) => Ok(Holder {
                     name: entry.name.clone(),
                     is_anonymous: false,
+                    is_attempt: false,
                     entries: vec![&entry.given],
                 }),
             },
@@ -106,6 +122,12 @@ impl Document {
         let of_strangers = table.cell(call, "anonymous") != "-";
         if who.is_anonymous && !self.anonymous_reflection && call.contains("ServerReflectionInfo") {
             return Err("CREDENTIALS_MISSING");
+        }
+        if who.is_attempt {
+            return match table.cell(call, "attempt") {
+                "-" => Err("ROLE_MISSING"),
+                _ => Ok(()),
+            };
         }
         let some = who.entries.iter().any(|entry| {
             let mut cells = entry.roles.iter().map(|role| table.cell(call, role));
@@ -172,6 +194,16 @@ impl Holder<'_> {
         })
     }
 
+    /// Whether there is nothing that it does not find, in namespaces that nobody has named yet, too.
+    pub(crate) fn finds_everything(&self) -> bool {
+        self.entries.iter().any(|entry| {
+            let is_everywhere = entry.namespaces.iter().flatten().any(|name| name == "*");
+            let reads = is_everywhere && (entry.has("viewer") || entry.has("submitter"));
+            let of_everybody = [User::Unsaid, User::Any].contains(&entry.user);
+            entry.has("operator") || entry.has("admin") || (reads && of_everybody)
+        })
+    }
+
     pub(crate) fn submits(&self, namespace: &str, action: &str) -> bool {
         self.entries.iter().any(|entry| {
             entry.has("admin") || (entry.holds("submitter", namespace) && one_of(&entry.actions, action))
@@ -194,15 +226,27 @@ impl Holder<'_> {
         self.entries.iter().any(|entry| entry.agent)
     }
 
-    /// The user in whose name a request is that names this one, or nobody; `None`: it may not.
-    pub(crate) fn acts_for(&self, named: &str) -> bool {
-        let mut entries = self.entries.iter();
+    /// Whether the call may make something there in the name of that user, or of nobody in particular.
+    pub(crate) fn acts_for(&self, table: &Table, call: &str, namespace: &str, named: &str) -> bool {
+        let mut entries = self.entries.iter().filter(|entry| {
+            entry.roles.iter().any(|role| match table.cell(call, role) {
+                "-" => false,
+                "p" => entry.payloads,
+                _ => entry.holds(role, namespace),
+            })
+        });
         named.is_empty()
             || self.is_anonymous
             || named == self.name
             || entries.any(|entry| {
                 entry.has("admin") || entry.user == User::Any || entry.user == User::Named(named.to_owned())
             })
+    }
+
+    /// Whether an entry that is for the namespace says that the holder is that user there.
+    pub(crate) fn is_also(&self, namespace: &str, user: &str) -> bool {
+        let mut entries = self.entries.iter().filter(|entry| entry.reads(namespace));
+        entries.any(|entry| entry.user == User::Named(user.to_owned()))
     }
 }
 

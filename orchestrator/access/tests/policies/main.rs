@@ -13,7 +13,7 @@ mod interpreter;
 use dice::Dice;
 use document::{CHANGES, Change, Document, NAMESPACES, secret_of};
 use escapement_access::{Access, CertificateIdentity, Credentials, Denial, Policy, Principal, row};
-use escapement_model::Namespace;
+use escapement_model::{AttemptSeal, Namespace, bearer};
 use interpreter::{Holder, Shown, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,8 +41,10 @@ type Answer = Result<Vec<(&'static str, bool)>, &'static str>;
 impl<'a> Question<'a> {
     fn random(dice: &mut Dice, calls: &[&'a str]) -> Self {
         Self {
-            shown: match dice.below(8) {
+            shown: match dice.below(10) {
                 0 => Shown::Nothing,
+                8 => Shown::Attempt,
+                9 => Shown::MadeUpAttempt,
                 1 => {
                     Shown::SpiffeId(dice.one_of(&["spiffe://a.example/sa/w-1", "spiffe://b.example/sa/w-1"]))
                 }
@@ -78,7 +80,26 @@ impl<'a> Question<'a> {
             ("offers", principal.may_offer(self.action)),
             ("may_be_worker", principal.may_be_worker(self.worker_id)),
             ("is_agent", principal.is_agent()),
-            ("acts_for", principal.user("user_id", self.user).is_ok()),
+            (
+                "acts_for",
+                principal
+                    .user(row.as_ref(), &namespace, "user_id", self.user)
+                    .is_ok(),
+            ),
+            (
+                "is_also",
+                principal.named_users(&namespace).any(|name| name == self.user),
+            ),
+            ("lists", {
+                let mut scopes = principal.scopes().into_iter();
+                scopes.any(|(of, user)| {
+                    of.is_none_or(|of| *of == namespace) && user.is_none_or(|user| user == self.user)
+                })
+            }),
+            (
+                "lists everything",
+                principal.scopes().contains(&(None, None)) && principal.finds_all(),
+            ),
             ("is called", principal.verified_name() == Some("anna")),
         ])
     }
@@ -93,12 +114,16 @@ impl<'a> Question<'a> {
         let (authorization, certificate) = match self.shown {
             Shown::Nothing => (None, None),
             Shown::Token(seed) => (Some(format!("Bearer {}", secret_of(seed).secret())), None),
+            Shown::Attempt => (Some(attempt_of(SEAL)), None),
+            Shown::MadeUpAttempt => (Some(attempt_of([2; 32])), None),
             Shown::SpiffeId(id) => (None, Some(certificate(Some(id), None))),
             Shown::DnsName(name) => (None, Some(certificate(None, Some(name)))),
         };
+        let attempts = AttemptSeal::new(SEAL);
         let shown = Credentials {
             authorization: authorization.as_ref().map(String::as_bytes),
             certificate: certificate.as_ref(),
+            attempts: Some(&attempts),
         };
         access.authenticate(shown, self.now_ms)
     }
@@ -119,10 +144,24 @@ impl<'a> Question<'a> {
             ("offers", who.offers(self.action)),
             ("may_be_worker", who.may_be_worker(self.worker_id)),
             ("is_agent", who.is_agent()),
-            ("acts_for", who.acts_for(self.user)),
+            (
+                "acts_for",
+                who.acts_for(table, self.call, self.namespace, self.user),
+            ),
+            ("is_also", who.is_also(self.namespace, self.user)),
+            // A list has exactly what is found by its name.
+            ("lists", who.finds(self.namespace, self.user)),
+            ("lists everything", who.finds_everything()),
             ("is called", !who.is_anonymous && who.name == "anna"),
         ])
     }
+}
+
+/// What makes the tokens of attempts.
+const SEAL: [u8; 32] = [1; 32];
+
+fn attempt_of(key: [u8; 32]) -> String {
+    format!("Bearer {}", bearer::of_attempt(AttemptSeal::new(key).token(1)))
 }
 
 fn access_of(document: &Document, seed: u64) -> Access {

@@ -73,6 +73,7 @@ fn execution_of(state: &RunState, plan: &Plan, unit: UnitRef, attempt: u32) -> O
     }
     let name = AttemptName {
         run_id: RunId::from_bytes(state.run_id[..].try_into().ok()?)?,
+        seed: state.spec.seed(),
         step: &plan.steps.get(unit.step as usize)?.key,
         index: unit.index,
         epoch: unit.epoch,

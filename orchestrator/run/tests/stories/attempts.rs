@@ -1,6 +1,7 @@
 //! Attempts: intended before they are sent, sent byte for byte, judged once.
 
 use escapement_model::Opaque;
+use escapement_run::ids::{AttemptName, IdSeed, RunId};
 use escapement_run::journal::OutcomeClass;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood, NeverRan, TimedOut, Unknown};
 use escapement_run::outcome::{ContractEnd, ContractError, classify};
@@ -10,6 +11,25 @@ use prost::Message;
 use serde_json::json;
 
 use crate::world::{World, and, call, completed, spec};
+
+// RUN-4.3
+#[test]
+fn ids_follow_from_the_seed_and_without_one_they_are_those_of_earlier_versions() {
+    let of = |seed| AttemptName {
+        run_id: RunId::from_random([1; 16]),
+        seed,
+        step: "a",
+        index: 0,
+        epoch: 0,
+        attempt: 1,
+    };
+    let seeds = [[1; 16], [2; 16]].map(|bytes| IdSeed::from_slice(&bytes));
+    let [none, one, other] = [None, seeds[0], seeds[1]].map(|seed| of(seed).execution_id());
+    assert_eq!(none.to_string(), "b0304296-3645-41b1-a289-4958d322925b");
+    assert!(none != one && one != other);
+    assert_eq!(of(seeds[0]).execution_id(), one, "a repetition has the same");
+    assert_eq!(IdSeed::from_slice(&[1; 15]), None);
+}
 
 // RUN-4.2, RUN-4.3, RUN-9.3
 #[test]

@@ -6,7 +6,7 @@ use escapement_model::Namespace;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
 use escapement_store::runs::limits::ROWS_LOOKED_AT_MAX;
-use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader, Scope};
 
 use crate::plan_service::view::status;
 
@@ -57,14 +57,13 @@ fn progress_in(
     n_plans_max: usize,
     progress: &mut Progress,
 ) -> Result<(), StoreFault> {
-    let namespaces = Some(std::slice::from_ref(namespace));
+    let scopes = Scope::each(None, Some(std::slice::from_ref(namespace)));
     let mut before: Option<DefinitionKey> = None;
     let mut n_left = n_plans_max;
     while n_left > 0 {
         let page = reader.definitions(
             DefinitionKind::SavedPlan,
-            None,
-            namespaces,
+            scopes.as_deref(),
             before,
             PAGE.min(n_left),
         )?;

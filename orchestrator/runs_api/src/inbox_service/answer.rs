@@ -45,8 +45,7 @@ pub(crate) fn read(mut request: v1::RespondToInputRequest, caller: &Principal) -
     let id = fields.id::<InputRequestId>("input_request_id", &request.input_request_id);
     let subject_digest = subject_digest(&request.subject_digest, &mut fields);
     let given = said(request.answer.as_ref(), &mut fields);
-    let mut responder = responder(request.responder.as_ref(), verified, &mut fields);
-    responder.users = caller.named_users().map(str::to_owned).collect();
+    let responder = responder(request.responder.as_ref(), verified, &mut fields);
     fields.text("comment", &request.comment, 0..=MESSAGE_CHARS_MAX);
     fields.note("request_id", &request.request_id);
     fields.conclude()?;

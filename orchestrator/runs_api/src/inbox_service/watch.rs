@@ -5,7 +5,7 @@ use escapement_run::journal::{RequestKind, RequestState};
 use escapement_runs::{INBOX_STREAM, InboxChange};
 use escapement_runs_shell::RunsHandle;
 use escapement_store::StoreFault;
-use escapement_store::runs::{InputRequestPage, RunReader, StoredInputRequest, StoredNotice};
+use escapement_store::runs::{InputRequestPage, RunReader, Scope, StoredInputRequest, StoredNotice};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_inbox_response::{Change, Told};
 use prost::Message;
@@ -24,8 +24,8 @@ type Watcher = watching::Watcher<Answer>;
 /// Which requests are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    pub(super) owner: Option<String>,
-    pub(super) namespaces: Option<Vec<Namespace>>,
+    /// `None`: all of them.
+    pub(super) scopes: Option<Vec<Scope>>,
     pub(super) kind: Option<RequestKind>,
 }
 
@@ -149,12 +149,8 @@ impl WatchedInbox {
     }
 
     async fn open_behind(&self, after: Option<u64>) -> Result<InputRequestPage, End> {
-        let Wanted {
-            owner, namespaces, ..
-        } = self.wanted.clone();
-        let read = move |reader: &dyn RunReader| {
-            reader.open_input_requests(owner.as_deref(), namespaces.as_deref(), after, PAGE)
-        };
+        let scopes = self.wanted.scopes.clone();
+        let read = move |reader: &dyn RunReader| reader.open_input_requests(scopes.as_deref(), after, PAGE);
         Ok(self.runs.readers().read(read).await.map_err(Rejection::from)?)
     }
 
@@ -204,11 +200,13 @@ impl Wanted {
     }
 
     fn is_of(&self, change: &InboxChange) -> bool {
-        let is_namespace = |wanted: &Vec<Namespace>| wanted.iter().any(|it| it.as_str() == change.namespace);
+        let owner = (!change.user_id.is_empty()).then_some(&*change.user_id);
+        let is_there = |scopes: &Vec<Scope>| {
+            let namespace = Namespace::parse(&change.namespace);
+            namespace.is_some_and(|name| Scope::any_has(Some(scopes), &name, owner))
+        };
         let is_kind = |wanted| change.kind.is_none_or(|kind| kind == i32::from(wanted));
-        self.owner.as_ref().is_none_or(|owner| *owner == change.user_id)
-            && self.namespaces.as_ref().is_none_or(is_namespace)
-            && self.kind.is_none_or(is_kind)
+        self.scopes.as_ref().is_none_or(is_there) && self.kind.is_none_or(is_kind)
     }
 }
 

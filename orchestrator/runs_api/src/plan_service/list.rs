@@ -1,10 +1,9 @@
 //! Lists of saved plans.
 
-use escapement_model::Namespace;
 use escapement_runs_shell::RunsHandle;
 use escapement_runs_shell::saved::decoded;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader, Scope};
 use escapement_wire::runs::v1;
 
 use super::draft::Shown;
@@ -46,11 +45,8 @@ pub(crate) async fn list(
         request.namespace.clone(),
     );
     let before = place(&request.page_token, &filters)?.map(key_of);
-    let within = Within {
-        owner: caller.listed_user(&request.user_id)?,
-        namespaces: caller.listed(&request.namespace)?,
-    };
-    let read = move |reader: &dyn RunReader| page(reader, &request, &within, before, page_size);
+    let scopes = caller.listed(&request.namespace, &request.user_id)?;
+    let read = move |reader: &dyn RunReader| page(reader, &request, scopes.as_deref(), before, page_size);
     let (plans, next) = runs.readers().read(read).await?;
     Ok(v1::ListPlansResponse {
         plans: plans.iter().map(plan_view).collect(),
@@ -58,24 +54,17 @@ pub(crate) async fn list(
     })
 }
 
-/// Whose plans, and where.
-struct Within {
-    owner: Option<String>,
-    namespaces: Option<Vec<Namespace>>,
-}
-
 /// Looks at a bounded number of plans; the key of the last one that was looked at, if there may be more.
 fn page(
     reader: &dyn RunReader,
     request: &v1::ListPlansRequest,
-    within: &Within,
+    scopes: Option<&[Scope]>,
     mut before: Option<DefinitionKey>,
     page_size: usize,
 ) -> Result<(Vec<Shown>, Option<DefinitionKey>), StoreFault> {
-    let (owner, namespaces) = (within.owner.as_deref(), within.namespaces.as_deref());
     let (mut plans, mut n_seen, mut room) = (Vec::new(), 0, Room::default());
     loop {
-        let found = reader.definitions(DefinitionKind::SavedPlan, owner, namespaces, before, CHUNK)?;
+        let found = reader.definitions(DefinitionKind::SavedPlan, scopes, before, CHUNK)?;
         let next = found.next();
         for definition in found.definitions {
             let (key, n_bytes) = (definition.key(), definition.record.len());

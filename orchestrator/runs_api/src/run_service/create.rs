@@ -1,7 +1,7 @@
 //! `CreateRun` and `PreviewRun`: from what was asked to what is run.
 
 use super::Runs;
-use super::ids::{client_request, new_run_id, spelled_digest};
+use super::ids::{client_request, new_id_seed, new_run_id, spelled_digest};
 use super::preview_of_none::preview_of_none;
 use crate::caller::{Caller, Made, check_run, scope};
 use crate::errors::Rejection;
@@ -102,7 +102,7 @@ impl Runs {
         let spec = &resolved.spec;
         self.require_session(&made.origin.namespace, &spec.session_id, &spec.user_id)
             .await?;
-        let (create, links) = create_of(&request, resolved, new_run_id()?, client);
+        let (create, links) = create_of(&request, resolved, new_run_id()?, client)?;
         let look = |run: &Run, blobs: &dyn Blobs| run_view(run, blobs, Detail::Usual);
         let (created, seen) = self.runs.create_and_look(create, links, look).await?;
         Ok(spawned(match seen {
@@ -145,7 +145,7 @@ impl Runs {
         header.trigger_depth = started.depth;
         resolved.spec.header = header.encoded();
         resolved.spec.fired_by = started.fired_by;
-        Ok(create_of(request, resolved, run_id, client))
+        create_of(request, resolved, run_id, client)
     }
 
     /// The request with the digest of its spelling, if an earlier version has kept it by that.
@@ -372,11 +372,14 @@ fn create_of(
     resolved: Resolved,
     run_id: RunId,
     client: Option<ClientRequest>,
-) -> (Create, Links) {
+) -> Result<(Create, Links), Rejection> {
     let create = Create {
         run: NewRun {
             run_id,
-            spec: resolved.spec,
+            spec: Spec {
+                id_seed: new_id_seed()?,
+                ..resolved.spec
+            },
             plan: resolved.plan,
             profiles: resolved.profiles,
         },
@@ -387,7 +390,7 @@ fn create_of(
         goal: some(&request.goal_id),
         trigger: some(&request.trigger_id),
     };
-    (create, links)
+    Ok((create, links))
 }
 
 /// The format of the document, if it is not a native one.

@@ -58,7 +58,8 @@ impl Runs {
             request.event_types.is_empty() || request.event_types.iter().any(is_of_type)
         };
         let shown = read.entries.iter().filter(is_wanted);
-        let shown = shown.map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link));
+        let shown =
+            shown.map(|(entry, link)| event((run_id, plans.seed()), plans.at(entry.sequence), entry, link));
         let events: Vec<v1::RunEvent> = shown
             .filter(|event| request.step_key.is_empty() || event.step_key == request.step_key)
             .take(page_size)

@@ -38,7 +38,7 @@ impl Runs {
         let (plans, request_id, origin, replans) = seen.await?;
         let mut page = Page {
             run_id,
-            fold: AttemptsFold::new(run_id),
+            fold: AttemptsFold::new(run_id, plans.seed()),
             plans,
             replans,
             step_key: &request.step_key,

@@ -87,7 +87,7 @@ fn explained(
     for called in run.state().live_attempts() {
         let of_step = live.entry(called.unit.step).or_default();
         if of_step.len() < ATTEMPTS_OF_STEP_MAX {
-            of_step.push(execution_of(run_id, run.plan(), called));
+            of_step.push(execution_of(run_id, run.state().spec.seed(), run.plan(), called));
         }
     }
     let (mut steps, mut attempts) = (Vec::new(), Vec::new());

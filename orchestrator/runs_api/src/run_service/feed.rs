@@ -42,7 +42,7 @@ impl Runs {
         fields.conclude()?;
         let wanted = Wanted {
             types: request.types,
-            namespaces: caller.listed(&request.namespace)?,
+            namespaces: caller.listed_namespaces(&request.namespace)?,
             caller,
             source: Arc::clone(&self.event_source),
         };

@@ -28,11 +28,10 @@ impl Runs {
         fields.note("user_id", &request.user_id);
         fields.conclude()?;
         let filter = RunFilter {
-            owner: caller.listed_user(&request.user_id)?,
-            namespaces: caller.listed(&request.namespace)?,
+            scopes: caller.listed(&request.namespace, &request.user_id)?,
             ..RunFilter::default()
         };
-        let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+        let _one_of_few = self.heavy_place(caller.tenant()).await?;
         let counted = self.runs.readers().read(move |reader| count(reader, &filter));
         Ok(counted.await?)
     }
@@ -42,15 +41,12 @@ impl Runs {
         request: v1::GetRunsStatusRequest,
         caller: &Caller,
     ) -> Result<v1::GetRunsStatusResponse, Rejection> {
-        let namespaces = caller.listed(&request.namespace)?;
-        let owner = caller.listed_user("")?;
         let within = RunFilter {
-            owner,
-            namespaces,
+            scopes: caller.listed(&request.namespace, "")?,
             ..RunFilter::default()
         };
-        if within != RunFilter::default() {
-            let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+        if within.scopes.is_some() {
+            let _one_of_few = self.heavy_place(caller.tenant()).await?;
             let config = self.config.clone();
             let read = self
                 .runs

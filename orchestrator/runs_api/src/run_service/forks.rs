@@ -1,7 +1,7 @@
 //! `ForkRun` and `RetryRun`: new runs that keep what other ones did.
 
 use super::Runs;
-use super::ids::{client_request, new_run_id, spelled_digest};
+use super::ids::{client_request, new_id_seed, new_run_id, spelled_digest};
 use super::steps::{point_named, step_named, unknown_step};
 use super::verbs::etag;
 use crate::caller::{Caller, check_run};
@@ -58,7 +58,7 @@ impl Runs {
             if let Some(plan) = plan {
                 require_kept(run, &from_step, &plan)?;
             }
-            let spec = spec_of_fork(run, run_id, request_id, &by);
+            let spec = spec_of_fork(run, run_id, request_id, &by)?;
             check_run(spec.author.as_deref(), run.plan(), &spec)?;
             Ok(spec)
         });
@@ -160,7 +160,7 @@ impl Runs {
                 let refused = CallError::Refused(RefusedReason::NoCheckpoint, message);
                 return Err(Rejection::OfRun(run_id, refused));
             };
-            let spec = spec_of_fork(run, run_id, request_id, &by);
+            let spec = spec_of_fork(run, run_id, request_id, &by)?;
             check_run(spec.author.as_deref(), run.plan(), &spec)?;
             Ok((spec, point.number))
         });
@@ -196,7 +196,7 @@ impl Runs {
                 let message = format!("Run {from} has not failed; it is {}.", run.shown().as_str());
                 return Err(Rejection::failed("NOT_FAILED", message));
             }
-            let spec = spec_of_fork(run, from, request_id, &by);
+            let spec = spec_of_fork(run, from, request_id, &by)?;
             check_run(spec.author.as_deref(), run.plan(), &spec)?;
             Ok(spec)
         });
@@ -288,21 +288,24 @@ fn id_of_retry(chain_id: &str, number: u32) -> RunId {
     RunId::from_random(bytes)
 }
 
-/// As the other run, in its chain and its namespace. It is begun by who asks for it, if that is proved: a caller that lets it call actions
-/// is held to its own, and does not approve what it asks.
-fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Spec {
+/// As the other run, in its chain and its namespace. It is begun by who asks for it: a caller that lets it call actions is held to its
+/// own, and does not approve what it asks. Under a policy nobody begins one in the name of somebody else, and who has proved nothing
+/// begins it in no name.
+fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Result<Spec, Rejection> {
     let mut spec = run.state().spec.clone();
-    if let Some(author) = by.author(&namespace_named(&spec.namespace)) {
-        spec.author = Some(author);
+    let author = by.author(&namespace_named(&spec.namespace));
+    if author.is_some() || by.is_judged() {
+        spec.author = author;
     }
     let mut header = Header::of(&spec);
     if header.chain_id.is_empty() {
         header.chain_id = run_id.to_string();
     }
-    Spec {
+    Ok(Spec {
         request_id,
         header: header.encoded(),
         trace: by.trace(),
+        id_seed: new_id_seed()?,
         ..spec
-    }
+    })
 }

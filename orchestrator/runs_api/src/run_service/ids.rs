@@ -2,6 +2,7 @@
 
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
+use bytes::Bytes;
 use escapement_model::RunId;
 use escapement_model::hex;
 use escapement_store::runs::ClientRequest;
@@ -16,6 +17,15 @@ pub(crate) fn new_run_id() -> Result<RunId, Rejection> {
     getrandom::fill(&mut bytes)
         .map_err(|_| Rejection::failed("NO_RANDOM_BYTES", "The operating system gives no random bytes."))?;
     Ok(RunId::from_random(bytes))
+}
+
+// RUN-4.3
+/// A fresh seed for the ids of a run's executions.
+///
+/// # Errors
+/// As [`new_run_id`].
+pub(crate) fn new_id_seed() -> Result<Bytes, Rejection> {
+    Ok(Bytes::copy_from_slice(new_run_id()?.as_bytes()))
 }
 
 /// What a caller may repeat: the id of its request within its scope, and what it asked for. `None` without an id.

@@ -13,6 +13,7 @@ use escapement_runs_insight::{diff, replay};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{JournalEntry, RunReader};
+use escapement_transport::share::Tenant;
 use escapement_wire::runs::v1;
 
 impl Runs {
@@ -42,9 +43,10 @@ impl Runs {
     pub(super) async fn replay_run(
         &self,
         request: v1::ReplayRunRequest,
+        tenant: &Tenant,
     ) -> Result<v1::ReplayRunResponse, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
-        let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+        let _one_of_few = self.heavy_place(tenant).await?;
         let replayed = self.runs.readers().read(move |reader| replayed(reader, run_id));
         replayed.await.map_err(|error| Rejection::OfRun(run_id, error))?
     }

@@ -27,8 +27,7 @@ impl Runs {
         let states = states(&request, &mut fields);
         let mut filter = filter(&request, &mut fields);
         fields.conclude()?;
-        filter.owner = caller.listed_user(&request.user_id)?;
-        filter.namespaces = caller.listed(&request.namespace)?;
+        filter.scopes = caller.listed(&request.namespace, &request.user_id)?;
         if states.is_empty() {
             return Ok(v1::ListRunsResponse::default());
         }
@@ -101,7 +100,7 @@ fn filter(request: &v1::ListRunsRequest, fields: &mut Fields) -> RunFilter {
         fields.note(field, text);
         (!text.is_empty()).then(|| text.clone())
     };
-    let owner = note("user_id", &request.user_id);
+    note("user_id", &request.user_id);
     let goal = note("goal_id", &request.goal_id);
     let trigger = note("trigger_id", &request.trigger_id);
     let plan = match request.plan_id.is_empty() {
@@ -113,7 +112,6 @@ fn filter(request: &v1::ListRunsRequest, fields: &mut Fields) -> RunFilter {
         false => fields.id::<RunId>("parent_run_id", &request.parent_run_id),
     };
     RunFilter {
-        owner,
         plan: plan.map(|plan| plan.to_string()),
         goal,
         trigger,

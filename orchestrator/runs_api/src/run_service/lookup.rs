@@ -24,7 +24,7 @@ impl Runs {
         let last_events = last.entries.iter();
         Ok(v1::GetRunResponse {
             last_events: last_events
-                .map(|(entry, link)| event(run_id, plans.at(entry.sequence), entry, link))
+                .map(|(entry, link)| event((run_id, plans.seed()), plans.at(entry.sequence), entry, link))
                 .collect(),
             run: Some(run),
         })

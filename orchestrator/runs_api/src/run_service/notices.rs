@@ -76,7 +76,7 @@ impl Runs {
         }
         fields.conclude()?;
         let namespace = caller.namespace(&request.namespace)?;
-        let user_id = caller.listed_user(&request.user_id)?;
+        let user_id = caller.listed_user(&namespace, &request.user_id)?;
         let user_id = user_id.unwrap_or_default();
         let session = self
             .require_session(&namespace, &request.session_id, &user_id)

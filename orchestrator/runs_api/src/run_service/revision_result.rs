@@ -10,6 +10,7 @@ use escapement_run::journal::{Entry, Stored};
 use escapement_run::plan::Plan;
 use escapement_run::state::RunState;
 use escapement_runs_shell::CallError;
+use escapement_transport::share::Tenant;
 use escapement_wire::runs::v1;
 use std::sync::Arc;
 
@@ -32,13 +33,14 @@ impl Runs {
         run_id: RunId,
         begun: u64,
         plan: Arc<Plan>,
+        tenant: &Tenant,
     ) -> Result<Option<v1::RevisionResult>, Rejection> {
         let seen = self.look(run_id, move |run, _| seen(run_id, run, begun)).await?;
         let (mut result, session) = match seen {
             Seen::Open => return Ok(None),
             Seen::Ended(result, session) => (*result, session),
             Seen::ReplacedAt(end) => {
-                let (state, entry) = self.before(run_id, end).await?;
+                let (state, entry) = self.before(run_id, end, tenant).await?;
                 if state.revision != plan.digest[..] {
                     return Err(damaged(run_id, begun));
                 }
@@ -55,8 +57,8 @@ impl Runs {
     }
 
     /// A run as it was before that entry, and the entry.
-    async fn before(&self, run_id: RunId, end: u64) -> Result<(RunState, Entry), Rejection> {
-        let _one_of_few = self.heavy.acquire().await.expect("the semaphore is never closed");
+    async fn before(&self, run_id: RunId, end: u64, tenant: &Tenant) -> Result<(RunState, Entry), Rejection> {
+        let _one_of_few = self.heavy_place(tenant).await?;
         let mut state = RunState::default();
         loop {
             let next = state.sequence + 1;

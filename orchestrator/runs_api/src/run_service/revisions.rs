@@ -68,7 +68,9 @@ impl Runs {
         let (revision, plan) = self.revision_named("revision", request.revision, caller).await?;
         let begun = u64::try_from(revision.sequence).unwrap_or(0);
         let result = match run_id {
-            Some(run_id) if revision.number > 0 => self.revision_result(run_id, begun, plan).await?,
+            Some(run_id) if revision.number > 0 => {
+                self.revision_result(run_id, begun, plan, caller.tenant()).await?
+            }
             _ => None,
         };
         Ok(v1::GetRevisionResponse {

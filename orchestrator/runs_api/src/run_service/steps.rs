@@ -75,7 +75,7 @@ impl Runs {
             let view = shown.and_then(|output| escapement_model::opaque::value(output).ok());
             step.result_view = view.map(|view| result_view(&plan.steps[index], view));
         }
-        let mut fold = AttemptsFold::new(run_id);
+        let mut fold = AttemptsFold::new(run_id, plans.seed());
         let mut attempts = Vec::new();
         let mut next = last.saturating_sub(ATTEMPTS_SCANNED).max(1);
         while next <= last {

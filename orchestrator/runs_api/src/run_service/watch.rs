@@ -115,7 +115,12 @@ impl Watcher {
             self.plans = plans;
             let is_all = stretch.entries.is_empty();
             for (entry, link) in &stretch.entries {
-                let event = event(run_id, self.plans.at(entry.sequence), entry, link);
+                let event = event(
+                    (run_id, self.plans.seed()),
+                    self.plans.at(entry.sequence),
+                    entry,
+                    link,
+                );
                 self.next = entry.sequence + 1;
                 self.send(Told::Event(event)).await?;
                 let what = entry.event.as_ref();

@@ -125,7 +125,7 @@ impl Triggers {
                 .maker
                 .handle()
                 .readers()
-                .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, None, from, PAGE));
+                .read(move |reader| reader.definitions(DefinitionKind::Trigger, None, from, PAGE));
             let page = read.await?;
             let now = now_ms();
             for definition in &page.definitions {
@@ -291,9 +291,12 @@ impl Triggers {
             number: 0,
         };
         loop {
-            let read = self.0.maker.handle().readers().read(move |reader| {
-                reader.definitions(DefinitionKind::Firing, None, None, Some(cutoff), PAGE)
-            });
+            let read = self
+                .0
+                .maker
+                .handle()
+                .readers()
+                .read(move |reader| reader.definitions(DefinitionKind::Firing, None, Some(cutoff), PAGE));
             let page = read.await?;
             let is_last = !page.has_more;
             let old: Vec<String> = page.definitions.into_iter().map(|old| old.name).collect();

@@ -159,7 +159,7 @@ impl Triggers {
         loop {
             let read = self.0.maker.handle().readers();
             let noted = read
-                .read(|reader| reader.definitions(DefinitionKind::Event, None, None, None, PAGE))
+                .read(|reader| reader.definitions(DefinitionKind::Event, None, None, PAGE))
                 .await?
                 .definitions;
             if noted.is_empty() {

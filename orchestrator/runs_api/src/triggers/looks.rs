@@ -6,7 +6,7 @@ use escapement_run::ShownState;
 use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, stored_session};
 use escapement_store::StoreFault;
-use escapement_store::runs::{DefinitionKind, RunFilter, RunReader};
+use escapement_store::runs::{DefinitionKind, RunFilter, RunReader, Scope};
 use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
 use tracing::warn;
@@ -127,8 +127,7 @@ pub(super) fn bindings(input: &[u8]) -> Opaque {
 fn counts(reader: &dyn RunReader, namespace: &Namespace, user_id: &str) -> Result<Opaque, StoreFault> {
     let mut runs = StructBuilder::new();
     let of_user = RunFilter {
-        owner: Some(user_id.to_owned()),
-        namespaces: Some(vec![namespace.clone()]),
+        scopes: Some(vec![Scope::of(namespace, user_id)]),
         ..RunFilter::default()
     };
     for (word, state) in STATES {

@@ -8,7 +8,7 @@ use escapement_runs_host::RunsHost;
 use escapement_runs_shell::CallError;
 use escapement_runs_shell::saved::{SavedPlan, decoded};
 use escapement_store::StoreFault;
-use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
+use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind, Scope};
 use escapement_triggers::{Cause, FiringKey, Secret, probe_run_id};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
@@ -357,10 +357,10 @@ pub(crate) async fn clear_links(
 ) -> Result<(), Rejection> {
     let mut before: Option<DefinitionKey> = None;
     loop {
-        let (from, is_linked, namespaces) = (before, clear.clone(), namespaces.clone());
+        let (from, is_linked) = (before, clear.clone());
+        let scopes = Scope::each(None, namespaces.as_deref());
         let read = runs.readers().read(move |reader| {
-            let page =
-                reader.definitions(DefinitionKind::SavedPlan, None, namespaces.as_deref(), from, PAGE)?;
+            let page = reader.definitions(DefinitionKind::SavedPlan, scopes.as_deref(), from, PAGE)?;
             let linked: BTreeSet<String> = page
                 .definitions
                 .iter()

@@ -6,7 +6,7 @@ use escapement_model::limits::LABEL_CHARS_MAX;
 use escapement_model::{PlanId, RunId};
 use escapement_runs_host::EventKind;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader};
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader, Scope};
 use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
@@ -59,11 +59,9 @@ impl Triggers {
         fields.conclude()?;
         let filters = ("triggers", request.user_id.clone(), request.namespace.clone());
         let before = place(&request.page_token, &filters)?.map(key_of);
-        let owner = caller.listed_user(&request.user_id)?;
-        let namespaces = caller.listed(&request.namespace)?;
+        let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = self.0.maker.handle().readers().read(move |reader| {
-            let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
-            reader.definitions(DefinitionKind::Trigger, owner, namespaces, before, page_size)
+            reader.definitions(DefinitionKind::Trigger, scopes.as_deref(), before, page_size)
         });
         let page = read.await?;
         // Lists leave out what is damaged.
@@ -93,8 +91,9 @@ impl Triggers {
             true => random_id()?,
             false => request.request_id,
         };
+        let stored = self.stored(&trigger_id).await?;
         let found = Found {
-            fired_by: caller.fires(),
+            fired_by: stored.and_then(|(definition, _)| caller.fires(&definition.namespace)),
             ..Found::new(Cause::Request(id), now_ms(), data)
         };
         let fired = self.fire(&trigger_id, found).await?;
@@ -113,7 +112,8 @@ impl Triggers {
         let before = place(&request.page_token, &filters)?.map(key_of);
         let read = self.0.maker.handle().readers().read(move |reader| {
             let kind = DefinitionKind::Firing;
-            let page = reader.definitions(kind, Some(&trigger_id), None, before, page_size)?;
+            let scopes = Scope::each(Some(&trigger_id), None);
+            let page = reader.definitions(kind, scopes.as_deref(), before, page_size)?;
             let kept = page
                 .definitions
                 .iter()
@@ -187,12 +187,11 @@ impl Triggers {
         fields.conclude()?;
         let namespace = caller.namespace(&request.namespace)?;
         let heard = match caller.is_held_in(&namespace) {
-            true => Heard::ByUser(caller.listed_user("")?.unwrap_or_default()),
+            true => Heard::ByUser(caller.listed_user(&namespace, "")?.unwrap_or_default()),
             false => Heard::ByAll,
         };
-        let fired = self
-            .tell(&published(namespace, heard, caller.fires(), request))
-            .await?;
+        let fired_by = caller.fires(&namespace);
+        let fired = self.tell(&published(namespace, heard, fired_by, request)).await?;
         Ok(v1::PublishEventResponse {
             firings: fired
                 .into_iter()
@@ -228,7 +227,12 @@ fn count(reader: &dyn RunReader, trigger_id: &str) -> Result<v1::GetTriggerStats
     let mut n_left = COUNTED_MAX;
     while n_left > 0 {
         let limit = PAGE.min(n_left);
-        let page = reader.definitions(DefinitionKind::Firing, Some(trigger_id), None, before, limit)?;
+        let page = reader.definitions(
+            DefinitionKind::Firing,
+            Scope::each(Some(trigger_id), None).as_deref(),
+            before,
+            limit,
+        )?;
         n_left -= page.definitions.len();
         for found in page
             .definitions

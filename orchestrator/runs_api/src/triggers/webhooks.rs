@@ -59,6 +59,24 @@ pub enum Delivered {
 
 impl Triggers {
     // TRIG-5.1
+    /// Looks at what is known of a delivery before its body is read: whose webhook it is, its id, the form of its time, and its source.
+    ///
+    /// # Errors
+    /// [`Delivered::NotBelieved`], which is counted, or [`Delivered::Later`]. Without an error the body decides.
+    pub async fn expects(&self, delivery: &Delivery) -> Result<(), Delivered> {
+        let is_formed = delivery.timestamp.parse::<u64>().is_ok() && !delivery.signature.is_empty();
+        let known = match is_formed {
+            true => self.known(delivery).await.map_err(|_| Delivered::Later)?,
+            false => None,
+        };
+        if known.is_none() {
+            self.0.n_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Delivered::NotBelieved);
+        }
+        Ok(())
+    }
+
+    // TRIG-5.1
     /// Takes a delivery. What it starts is durable when this answers. `read`: the object that a body is, if it is one.
     pub async fn deliver(&self, delivery: Delivery, read: fn(&[u8]) -> Option<Opaque>) -> Delivered {
         let kept = match self.webhook(&delivery).await {
@@ -101,6 +119,22 @@ impl Triggers {
 
     /// The trigger, if the delivery is believed.
     async fn webhook(&self, delivery: &Delivery) -> Result<Option<Kept>, Rejection> {
+        let Some((kept, secret)) = self.known(delivery).await? else {
+            return Ok(None);
+        };
+        let Delivery {
+            id,
+            timestamp,
+            body,
+            signature,
+            ..
+        } = delivery;
+        let verified = verify(&secret, id, timestamp, body, signature, now_ms());
+        Ok(verified.is_ok().then_some(kept))
+    }
+
+    /// The trigger and its secret, if there is one that takes deliveries from that source.
+    async fn known(&self, delivery: &Delivery) -> Result<Option<(Kept, Secret)>, Rejection> {
         let is_id = delivery.trigger_id.parse::<PlanId>().is_ok();
         if !is_id || delivery.id.is_empty() || delivery.id.len() > ID_BYTES_MAX {
             return Ok(None);
@@ -116,18 +150,40 @@ impl Triggers {
         };
         let sources = &webhook.allowed_sources;
         let is_allowed = sources.is_empty() || sources.iter().any(|source| holds(source, delivery.source));
-        let Some(secret) = Secret::read(&webhook.secret).filter(|_| is_allowed) else {
-            return Ok(None);
-        };
-        let Delivery {
-            id,
-            timestamp,
-            body,
-            signature,
-            ..
-        } = delivery;
-        let verified = verify(&secret, id, timestamp, body, signature, now_ms());
-        Ok(verified.is_ok().then_some(kept))
+        let secret = Secret::read(&webhook.secret).filter(|_| is_allowed);
+        Ok(secret.map(|secret| (kept, secret)))
+    }
+}
+
+/// Returns who sends a delivery: the peer of its connection, or if that is a proxy that is trusted the last address of
+/// `x-forwarded-for` which is none of these. `forwarded`: the values of that header, in their order.
+pub(crate) fn source_of<'a>(
+    peer: IpAddr,
+    forwarded: impl DoubleEndedIterator<Item = &'a str>,
+    proxies: &[String],
+) -> IpAddr {
+    let is_trusted = |address: IpAddr| proxies.iter().any(|proxy| holds(proxy, address));
+    let mut source = peer;
+    let said = forwarded.rev().flat_map(|value| value.rsplit(','));
+    for text in said {
+        if !is_trusted(source) {
+            break;
+        }
+        // What cannot be read was not written by a proxy that we trust.
+        let Ok(address) = text.trim().parse() else { break };
+        source = address;
+    }
+    source
+}
+
+/// Reads an address, or one with the length of a network behind a slash.
+///
+/// # Errors
+/// What the text must be.
+pub fn parse_source(text: &str) -> Result<String, &'static str> {
+    match is_source(text) {
+        true => Ok(text.to_owned()),
+        false => Err("must be an address, or an address, a slash and the bits of its network"),
     }
 }
 
@@ -171,7 +227,28 @@ const ID_BYTES_MAX: usize = 255;
 
 #[cfg(test)]
 mod tests {
-    use super::{holds, is_source};
+    use super::{holds, is_source, source_of};
+
+    #[test]
+    fn the_sender_is_the_peer_or_whom_a_trusted_proxy_names() {
+        let proxies = ["10.0.0.0/8".to_owned()];
+        for (peer, forwarded, source) in [
+            // Nobody who connects by itself is believed about others.
+            ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
+            ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            // What stands in front of it came from the sender.
+            ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7, 10.0.0.2"], "198.51.100.7"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["unknown"], "10.0.0.1"),
+        ] {
+            let [peer, source] = [peer, source].map(|text| text.parse().unwrap());
+            let found = source_of(peer, forwarded.iter().copied(), &proxies);
+            assert_eq!(found, source, "{peer} {forwarded:?}");
+            assert_eq!(source_of(peer, forwarded.iter().copied(), &[]), peer);
+        }
+    }
 
     #[test]
     fn a_source_is_an_address_or_a_network() {

@@ -4,7 +4,7 @@ use super::words::{effect_word, signed, skip_word, small, uuid_text};
 use bytes::Bytes;
 use escapement_model::hex;
 use escapement_model::{Opaque, OpaqueValue, RunId};
-use escapement_run::ids::AttemptName;
+use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{Entry, Event, OutcomeClass, Stored, ToolCalled, ToolOutput, UnitRef};
 use escapement_run::plan::{Plan, StepKind};
 use escapement_wire::runs::v1;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct AttemptsFold {
     run_id: RunId,
+    seed: Option<IdSeed>,
     live: BTreeMap<(u32, u32, u32, u32), Intended>,
 }
 
@@ -40,9 +41,10 @@ pub(crate) struct Settled {
 
 impl AttemptsFold {
     /// Nothing seen yet.
-    pub(crate) fn new(run_id: RunId) -> Self {
+    pub(crate) fn new(run_id: RunId, seed: Option<IdSeed>) -> Self {
         Self {
             run_id,
+            seed,
             live: BTreeMap::new(),
         }
     }
@@ -131,6 +133,7 @@ impl AttemptsFold {
         let UnitRef { step, index, epoch } = intended.called.unit;
         AttemptName {
             run_id: self.run_id,
+            seed: self.seed,
             step: key_of(&intended.plan, step),
             index,
             epoch,

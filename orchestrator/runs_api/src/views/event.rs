@@ -7,7 +7,7 @@ use bytes::Bytes;
 use escapement_model::hex;
 use escapement_model::opaque::{ListBuilder, StructBuilder, value};
 use escapement_model::{Opaque, RunId};
-use escapement_run::ids::AttemptName;
+use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{
     ArtifactCreated, Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled,
     ToolOutput, ToolsAsked, UnitRef,
@@ -16,15 +16,20 @@ use escapement_run::outcome::value_of_object;
 use escapement_run::plan::Plan;
 use escapement_wire::runs::v1;
 
-/// The entry as an event. `plan`: that of its revision.
-pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) -> v1::RunEvent {
+/// The entry as an event. `run`: what the ids of its executions follow from; `plan`: that of the entry's revision.
+pub(crate) fn event(
+    run: (RunId, Option<IdSeed>),
+    plan: &Plan,
+    entry: &Entry,
+    link: &[u8; 32],
+) -> v1::RunEvent {
     let Some(what) = entry.event.as_ref() else {
         return v1::RunEvent::default();
     };
     let step = step_of(what).filter(|step| *step != u32::MAX);
     v1::RunEvent {
-        event_id: event_id(run_id, entry.sequence),
-        run_id: run_id.to_string(),
+        event_id: event_id(run.0, entry.sequence),
+        run_id: run.0.to_string(),
         sequence: signed(entry.sequence),
         at: entry.at,
         event_type: what.name().to_owned(),
@@ -32,7 +37,7 @@ pub(crate) fn event(run_id: RunId, plan: &Plan, entry: &Entry, link: &[u8; 32]) 
         step_index: step.and_then(|step| i32::try_from(step).ok()),
         step_key: step.map_or_else(String::new, |step| key(plan, step)),
         tool_name: tool_name(plan, what),
-        data: Some(data(run_id, plan, what)),
+        data: Some(data(run, plan, what)),
         hash: Bytes::copy_from_slice(link),
     }
 }
@@ -97,11 +102,11 @@ fn tool_name(plan: &Plan, event: &Event) -> String {
 }
 
 /// What the entry says.
-fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
+fn data(run: (RunId, Option<IdSeed>), plan: &Plan, event: &Event) -> Opaque {
     let data = StructBuilder::new();
     match event {
-        Event::RunStarted(_) | Event::RunPaused(_) | Event::StepStarted(_) | Event::StepBlocked(_) => data,
-        Event::StepReset(_) => data,
+        Event::RunStarted(_) | Event::RunPaused(_) | Event::StepStarted(_) => data,
+        Event::StepBlocked(_) | Event::StepReset(_) => data,
         Event::RunCreated(created) => {
             let data = data
                 .text("user_id", &created.spec.user_id)
@@ -129,7 +134,7 @@ fn data(run_id: RunId, plan: &Plan, event: &Event) -> Opaque {
                 false => data.text("error", &evaluated.error),
             }
         }
-        Event::ToolCalled(called) => tool_called(data, run_id, plan, called),
+        Event::ToolCalled(called) => tool_called(data, run, plan, called),
         Event::ToolOutput(output) => tool_output(data, plan, output),
         Event::StepRetrying(retrying) => failure(unit(data, plan, retrying.unit), &retrying.error)
             .number("retry", f64::from(retrying.retry))
@@ -239,13 +244,19 @@ fn of_people(data: StructBuilder, plan: &Plan, event: &Event) -> StructBuilder {
     }
 }
 
-fn tool_called(data: StructBuilder, run_id: RunId, plan: &Plan, called: &ToolCalled) -> StructBuilder {
+fn tool_called(
+    data: StructBuilder,
+    (run_id, seed): (RunId, Option<IdSeed>),
+    plan: &Plan,
+    called: &ToolCalled,
+) -> StructBuilder {
     let step = match called.unit.is_generation() {
         true => AttemptName::PLANNER.to_owned(),
         false => key(plan, called.unit.step),
     };
     let name = AttemptName {
         run_id,
+        seed,
         step: &step,
         index: called.unit.index,
         epoch: called.unit.epoch,

@@ -141,6 +141,7 @@ fn doubtful(request: &InputRequest, state: &RunState, step: Option<&Step>) -> St
         (1.., Some(unit), Some(step), Some(run_id)) => {
             let name = AttemptName {
                 run_id,
+                seed: state.spec.seed(),
                 step: &step.key,
                 index: unit.index,
                 epoch: unit.epoch,

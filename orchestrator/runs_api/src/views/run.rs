@@ -15,7 +15,7 @@ use crate::resolution::{
     IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME, fallback_view, planner_view,
 };
 use escapement_model::{ExecutionId, Opaque, OpaqueValue, RunId};
-use escapement_run::ids::AttemptName;
+use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted, ToolCalled};
 use escapement_run::plan::Plan;
 use escapement_run::spec::{Constraints, Limits, Spec, namespace_named};
@@ -248,14 +248,20 @@ fn orphans(state: &RunState, plan: &Plan) -> Vec<String> {
     };
     let executions = state
         .live_attempts()
-        .map(|called| execution_of(run_id, plan, called));
+        .map(|called| execution_of(run_id, state.spec.seed(), plan, called));
     executions.map(|execution_id| execution_id.to_string()).collect()
 }
 
 /// Returns the execution of an attempt.
-pub(crate) fn execution_of(run_id: RunId, plan: &Plan, called: &ToolCalled) -> ExecutionId {
+pub(crate) fn execution_of(
+    run_id: RunId,
+    seed: Option<IdSeed>,
+    plan: &Plan,
+    called: &ToolCalled,
+) -> ExecutionId {
     let name = AttemptName {
         run_id,
+        seed,
         step: key_of(plan, called.unit.step),
         index: called.unit.index,
         epoch: called.unit.epoch,

@@ -68,6 +68,7 @@ fn child_run_id(run: &Run, state: &StepState, plan: &Step) -> String {
         (StepKind::SubPlan(_), Some(unit), Some(run_id)) => {
             let name = AttemptName {
                 run_id,
+                seed: run.state().spec.seed(),
                 step: &plan.key,
                 index: 0,
                 epoch: state.epoch,

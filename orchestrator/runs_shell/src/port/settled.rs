@@ -1,9 +1,12 @@
 //! What a result of the contract says of the only step of its plan.
 
+use escapement_model::encoder::sha256;
 use escapement_model::opaque::{ValueView, value_of};
 use escapement_model::{ExecutionId, Opaque, codes};
 use escapement_run::outcome::{ContractEnd, ContractError};
 use escapement_wire::v1;
+use escapement_wire::v1::record_frame::Frame;
+use prost::Message;
 
 /// The end as the result has it.
 pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> ContractEnd {
@@ -135,20 +138,101 @@ fn with_error(code: &str, message: String) -> ContractEnd {
     }
 }
 
-/// What the plan says that would be done.
-pub(super) fn subject_of(plan: &v1::Plan) -> Option<String> {
-    let metadata = plan.metadata.as_ref()?;
-    match value_of(metadata.as_encoded(), "subject") {
-        Some(ValueView::Text(subject)) => Some(subject.to_owned()),
-        _ => None,
-    }
+/// What a request asks for, as a digest: an attempt that is sent again has other times and asks for the same.
+pub(super) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
+    let plan = request.plan.as_ref();
+    let steps = plan.into_iter().flat_map(|plan| &plan.steps);
+    let steps = steps.map(|step| v1::PlanStep {
+        id: step.id.clone(),
+        action: step.action.clone(),
+        payload: Some(step.payload.clone().unwrap_or_default()),
+        ..v1::PlanStep::default()
+    });
+    let asked = v1::SubmitPlanRequest {
+        plan: plan.map(|plan| v1::Plan {
+            id: plan.id.clone(),
+            metadata: Some(plan.metadata.clone().unwrap_or_default()),
+            steps: steps.collect(),
+            ..v1::Plan::default()
+        }),
+        environment: Some(request.environment.clone().unwrap_or_default()),
+        execution_id: request.execution_id.clone(),
+        parent_execution_id: request.parent_execution_id.clone(),
+        user_id: request.user_id.clone(),
+        ..v1::SubmitPlanRequest::default()
+    };
+    sha256(&asked.encode_to_vec())
 }
 
-/// True if a record names the subject; it has it in the accepted request alone.
-pub(super) fn is_about(record: &[u8], subject: &str) -> bool {
-    let subject = subject.as_bytes();
-    !subject.is_empty() && record.windows(subject.len()).any(|bytes| bytes == subject)
+/// The request in the file of a record, which is in its second frame.
+pub(super) fn accepted_in(record: &[u8]) -> Option<v1::SubmitPlanRequest> {
+    let mut frames = record.strip_prefix(RECORD_FIRST_LINE)?;
+    for _ in 0..2 {
+        if let Some(Frame::Accepted(bytes)) =
+            v1::RecordFrame::decode_length_delimited(&mut frames).ok()?.frame
+        {
+            return v1::SubmitPlanRequest::decode(bytes.as_slice()).ok();
+        }
+    }
+    None
 }
+
+/// How the file of a record begins.
+const RECORD_FIRST_LINE: &[u8] = b"escapement record file 1\n";
 
 /// The code of a handler that asks for an approval; the context of its error is what a person is shown.
 const APPROVAL_REQUIRED: &str = "APPROVAL_REQUIRED";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use escapement_model::opaque::StructBuilder;
+
+    fn request(created_at: i64, payload: &str, subject: &str) -> v1::SubmitPlanRequest {
+        let step = v1::PlanStep {
+            id: "s".to_owned(),
+            action: "pay".to_owned(),
+            payload: Some(StructBuilder::new().text("to", payload).build()),
+            timeout_ms: Some(created_at),
+            ..v1::PlanStep::default()
+        };
+        v1::SubmitPlanRequest {
+            plan: Some(v1::Plan {
+                id: "p".to_owned(),
+                created_at,
+                steps: vec![step],
+                metadata: Some(StructBuilder::new().text("subject", subject).build()),
+                ..v1::Plan::default()
+            }),
+            deadline_ms: Some(created_at + 1),
+            ..v1::SubmitPlanRequest::default()
+        }
+    }
+
+    // RUN-4.14
+    #[test]
+    fn the_same_work_is_told_by_its_fields_and_not_by_a_text_somewhere_in_it() {
+        let own = work_of(&request(1, "anna", "sha256:1"));
+        assert_eq!(work_of(&request(2, "anna", "sha256:1")), own, "sent again later");
+        assert_ne!(work_of(&request(1, "anna", "sha256:2")), own);
+        // The subject stands in it all the same.
+        assert_ne!(work_of(&request(1, "sha256:1", "another")), own);
+    }
+
+    #[test]
+    fn the_request_of_a_record_is_in_its_second_frame() {
+        let accepted = request(1, "anna", "sha256:1");
+        let frames = [
+            Frame::Header(v1::RecordHeader::default()),
+            Frame::Accepted(accepted.encode_to_vec()),
+        ];
+        let mut record = RECORD_FIRST_LINE.to_vec();
+        for frame in frames {
+            let frame = v1::RecordFrame { frame: Some(frame) };
+            record.extend(frame.encode_length_delimited_to_vec());
+        }
+        assert_eq!(accepted_in(&record), Some(accepted));
+        assert_eq!(accepted_in(&record[1..]), None);
+        assert_eq!(accepted_in(RECORD_FIRST_LINE), None);
+    }
+}

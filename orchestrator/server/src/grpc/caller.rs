@@ -12,6 +12,7 @@ use escapement_contract::Request as PlanRequest;
 use escapement_engine::{AttemptStanding, Input, Refusal};
 use escapement_model::{AttemptToken, ExecutionId, Namespace};
 use escapement_transport::CallScopes;
+use escapement_transport::share::{CallTenant, Tenant};
 use escapement_wire::v1;
 use std::sync::{Arc, LazyLock};
 use tonic::Extensions;
@@ -27,6 +28,8 @@ pub(crate) struct Caller {
     attempt: Option<Arc<Attempt>>,
     /// What a call that may stay open is about; `None` for any other, and for that of an attempt.
     scopes: Option<CallScopes>,
+    /// With whom its calls share what there is only so much of.
+    pub(crate) tenant: Tenant,
 }
 
 /// An attempt that calls. It sees its execution and the children of that, and nothing else.
@@ -69,6 +72,7 @@ impl Caller {
             row: extensions.get::<Row>().copied(),
             attempt: None,
             scopes: extensions.get::<CallScopes>().cloned(),
+            tenant: CallTenant::of(extensions),
         }
     }
 
@@ -208,6 +212,7 @@ impl Edge {
                         of,
                     })),
                     scopes: None,
+                    tenant: caller.tenant,
                 });
             }
             Some(AttemptStanding::Over(_) | AttemptStanding::Ended) => Denial::CredentialsExpired,

@@ -12,7 +12,6 @@ use self::plans::Plans;
 use super::Edge;
 use crate::config::Config;
 use crate::grpc::session::Sessions;
-use crate::limits::REFLECTION_MESSAGE_BYTES_MAX;
 use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
 use escapement_scaler::Scaler;
@@ -133,13 +132,13 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
             reflection()
                 .build_v1()
                 .expect(built_in)
-                .max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX),
+                .max_decoding_message_size(message_bytes_max(CallClass::Reflections)),
         )
         .add_service(
             reflection()
                 .build_v1alpha()
                 .expect(built_in)
-                .max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX),
+                .max_decoding_message_size(message_bytes_max(CallClass::Reflections)),
         );
     if let Some(runs) = runs {
         add_runs(&mut routes, runs);

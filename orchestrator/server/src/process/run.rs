@@ -24,7 +24,7 @@ use crate::storage::{loader, writer};
 use escapement_codec::session_out::WelcomeDefaults;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::{self, RecoveryFault, Unsettled};
-use escapement_model::BootId;
+use escapement_model::{AttemptSeal, BootId};
 use escapement_operators::{AccessEdge, Operators};
 use escapement_otlp::Export;
 use escapement_process::telemetry::InitError;
@@ -54,7 +54,9 @@ use tracing::{info, warn};
 /// [`Failure`]: why it does not start, or that its end was cut short.
 pub fn run(config: &Config) -> Result<(), Failure> {
     let logs = start_logging(config)?;
-    let (security, connections_max) = (Security::load(config)?, connections_max(config.max_connections)?);
+    let (boot_id, token_key) = (BootId::new(draw()?), draw()?);
+    let security = Security::load(config)?.of_attempts(AttemptSeal::new(token_key));
+    let connections_max = connections_max(config.max_connections)?;
     let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
     let readers = Readers::open(&store).map_err(Failure::Store)?;
@@ -64,14 +66,13 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let listener = runtimes.edge.block_on(listen(config.listen))?;
     let figures = figures::listen(config)?;
     let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
-    let identity = Identity::draw()?;
     let (sinks, deliveries) = start_sinks(config, &security, &runtimes.edge)?;
     let events = sinks.subscribers();
-    let engine_config = config.engine(identity.boot_id, identity.token_key);
+    let engine_config = config.engine(boot_id, token_key);
     let greeting = greeting(config, &engine_config);
-    let journal = Journal::start(config.session_journal.as_deref(), identity.boot_id, clock.now())?;
-    log_start(config, identity.boot_id, &recovered);
-    let scribe = close_acts(config, identity.boot_id, &mut store, clock)?;
+    let journal = Journal::start(config.session_journal.as_deref(), boot_id, clock.now())?;
+    log_start(config, boot_id, &recovered);
+    let scribe = close_acts(config, boot_id, &mut store, clock)?;
 
     let (to_writer, asked) = std_mpsc::channel();
     let operators = operators(to_writer.clone());
@@ -227,7 +228,9 @@ async fn serve(
         if let Some(address) = config.webhook_listen {
             let listener = listen(address).await?;
             let address = listener.local_addr().unwrap_or(address);
-            tokio::spawn(webhooks::serve(listener, triggers.clone(), edge.closing.clone()));
+            let proxies = config.webhook_trusted_proxy.clone();
+            let closing = edge.closing.clone();
+            tokio::spawn(webhooks::serve(listener, triggers.clone(), proxies, closing));
             info!(%address, "webhooks served");
         }
     }
@@ -370,26 +373,14 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
         .map_err(|source| Failure::Listen { address, source })
 }
 
-/// What is random about one process lifetime.
-struct Identity {
-    boot_id: BootId,
-    token_key: [u8; 32],
-}
-
-impl Identity {
-    fn draw() -> Result<Self, Failure> {
-        let (mut boot_id, mut token_key) = ([0; 16], [0; 32]);
-        getrandom::fill(&mut boot_id)
-            .and_then(|()| getrandom::fill(&mut token_key))
-            .map_err(|error| Failure::System {
-                what: "randomness",
-                source: std::io::Error::other(error.to_string()),
-            })?;
-        Ok(Self {
-            boot_id: BootId::new(boot_id),
-            token_key,
-        })
-    }
+/// Random bytes that name one process lifetime, or that only it knows.
+fn draw<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    let drawn = getrandom::fill(&mut bytes).map_err(|error| Failure::System {
+        what: "randomness",
+        source: std::io::Error::other(error.to_string()),
+    });
+    drawn.map(|()| bytes)
 }
 
 fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {

@@ -90,6 +90,7 @@ impl Runs {
         let effects = EffectsConfig {
             max_executions: RUN_EXECUTIONS_MAX,
             waiting_bytes: RUN_WAITING_BYTES_MAX,
+            knows_authors: config.contract.contract.is_none(),
         };
         match &config.contract.contract {
             None => perform(services::contract(edge), &handle, effects, received, threads),

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::exit::{Failure, no_thread};
 use escapement_keys::Keys;
 use escapement_metrics::Metrics;
-use escapement_model::hex;
+use escapement_model::{AttemptSeal, hex};
 use escapement_operators::Operators;
 use escapement_process::exposure::{Exposed, Guarded};
 use escapement_process::say;
@@ -129,6 +129,12 @@ impl Security {
             .chain(named.map(Guarded::from))
             .filter_map(|file| file.exposed())
             .collect()
+    }
+
+    /// The same, with what tells the tokens of this process's attempts from others.
+    pub(crate) fn of_attempts(mut self, attempts: AttemptSeal) -> Self {
+        self.rules = self.rules.of_attempts(attempts);
+        self
     }
 
     /// The rules, as they are now and whenever they are replaced.

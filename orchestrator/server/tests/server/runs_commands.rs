@@ -365,7 +365,7 @@ fn state_of(directory: &str, n: u8) -> (u8, usize) {
     let store = EmbeddedRuns::open(Path::new(directory), &EmbeddedOptions::default()).unwrap();
     let reader = store.reader().unwrap();
     let summary = reader.summary(id(n)).unwrap().unwrap();
-    let open = reader.open_input_requests(None, None, None, 10).unwrap();
+    let open = reader.open_input_requests(None, None, 10).unwrap();
     (summary.progress.state, open.requests.len())
 }
 

@@ -250,6 +250,24 @@ impl Scope {
         owner: None,
     };
 
+    /// What is that owner's, or everybody's, in each of these namespaces, or in all. `None`: everything.
+    pub fn each(owner: Option<&str>, namespaces: Option<&[Namespace]>) -> Option<Vec<Self>> {
+        let of = |namespace: Option<&Namespace>| Self {
+            namespace: namespace.cloned(),
+            owner: owner.map(str::to_owned),
+        };
+        match (owner, namespaces) {
+            (None, None) => None,
+            (Some(_), None) => Some(vec![of(None)]),
+            (_, Some(namespaces)) => Some(namespaces.iter().map(|name| of(Some(name))).collect()),
+        }
+    }
+
+    /// True if what lies in that namespace and is that owner's belongs to one of these. `None`: everything does.
+    pub fn any_has(scopes: Option<&[Self]>, namespace: &Namespace, owner: Option<&str>) -> bool {
+        scopes.is_none_or(|scopes| scopes.iter().any(|scope| scope.has(namespace, owner)))
+    }
+
     /// What is that owner's in that namespace.
     pub fn of(namespace: &Namespace, owner: &str) -> Self {
         Self {

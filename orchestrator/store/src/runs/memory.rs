@@ -3,7 +3,7 @@
 mod contents;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_model::{InputRequestId, RunId};
 
 use self::contents::{Change, RunContents};
 use super::definitions::{
@@ -160,12 +160,11 @@ impl RunReader for MemoryRuns {
     fn definitions(
         &self,
         kind: DefinitionKind,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<DefinitionPage, StoreFault> {
-        self.read(|contents| contents.definitions(kind, owner, namespaces, before, limit))
+        self.read(|contents| contents.definitions(kind, scopes, before, limit))
     }
 
     fn definitions_by_name(
@@ -187,12 +186,11 @@ impl RunReader for MemoryRuns {
 
     fn open_input_requests(
         &self,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<InputRequestPage, StoreFault> {
-        self.read(|contents| contents.open_input_requests(owner, namespaces, after, limit))
+        self.read(|contents| contents.open_input_requests(scopes, after, limit))
     }
 
     fn notices(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StoredNotice>, StoreFault> {

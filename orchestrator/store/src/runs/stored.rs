@@ -6,6 +6,7 @@ use bytes::Bytes;
 use escapement_model::chain::Link;
 use escapement_model::{InputRequestId, Namespace, RunId};
 
+use super::definitions::Scope;
 use super::write::{ClientRequest, NewRun, RunProgress, Snapshot};
 
 /// The index columns of one run.
@@ -128,14 +129,12 @@ pub struct EndedPage {
 /// Which runs a list shows; all conditions that are given must hold. The default shows all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// In one of these namespaces; an empty list lets nothing through.
-    pub namespaces: Option<Vec<Namespace>>,
+    /// In one of these scopes; an empty list lets nothing through.
+    pub scopes: Option<Vec<Scope>>,
     /// In one of these states; none stands for any.
     pub states: Vec<u8>,
-    /// Has not ended. What an owner has in such states is found at once if these are given, too.
+    /// Has not ended. What the owner of a scope has in such states is found at once if these are given, too.
     pub is_live: bool,
-    /// Who asked, exactly.
-    pub owner: Option<String>,
     /// The saved plan, exactly.
     pub plan: Option<String>,
     /// The goal, exactly.

@@ -117,7 +117,7 @@ fn everything(reader: &dyn RunReader) -> String {
         for owner in [None, Some("owner 1")] {
             for scope in &scopes {
                 let listed = reader
-                    .definitions(kind, owner, scope.as_deref(), None, 100)
+                    .definitions(kind, Scope::each(owner, scope.as_deref()).as_deref(), None, 100)
                     .unwrap();
                 said.push_str(&format!("{listed:?}\n"));
             }
@@ -130,10 +130,10 @@ fn everything(reader: &dyn RunReader) -> String {
     said.push_str(&format!("{:?}", reader.live(None, 100).unwrap()));
     for namespaces in scopes {
         let open = reader
-            .open_input_requests(None, namespaces.as_deref(), None, 1000)
+            .open_input_requests(Scope::each(None, namespaces.as_deref()).as_deref(), None, 1000)
             .unwrap();
         let filter = RunFilter {
-            namespaces,
+            scopes: Scope::each(None, namespaces.as_deref()),
             ..RunFilter::default()
         };
         said.push_str(&format!(

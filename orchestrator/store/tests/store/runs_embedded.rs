@@ -490,7 +490,7 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
             matches!(found, Err(StoreFault::CorruptDefinition { number: 1 })),
             "{set}: {found:?}"
         );
-        let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, None, 9);
+        let listed = reader.definitions(DefinitionKind::SavedPlan, None, None, 9);
         assert_eq!(listed.unwrap().definitions, [], "{set}");
         assert_eq!(
             findings(directory.path()),

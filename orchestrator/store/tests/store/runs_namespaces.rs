@@ -7,7 +7,7 @@ use escapement_model::Namespace;
 use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
-    RunFilter, RunFinding, RunStore,
+    RunFilter, RunFinding, RunStore, Scope,
 };
 use rusqlite::Connection;
 
@@ -79,14 +79,14 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
         let reader = store.reader().unwrap();
         let listed = |name: &str, owner: Option<&str>| {
             let namespaces = Some(vec![Namespace::parse(name).unwrap()]);
+            let scopes = Scope::each(owner, namespaces.as_deref());
             let filter = RunFilter {
-                namespaces: namespaces.clone(),
-                owner: owner.map(str::to_owned),
+                scopes: scopes.clone(),
                 ..RunFilter::default()
             };
-            let open = reader.open_input_requests(owner, namespaces.as_deref(), None, 100);
+            let open = reader.open_input_requests(scopes.as_deref(), None, 100);
             let kind = DefinitionKind::SavedPlan;
-            let plans = reader.definitions(kind, owner, namespaces.as_deref(), None, 100);
+            let plans = reader.definitions(kind, scopes.as_deref(), None, 100);
             let runs = reader.list(&filter, None, 100).unwrap().runs.len();
             (
                 runs,

@@ -1,13 +1,16 @@
 //! Who calls on a connection, and when it loses that.
 
 use super::{AccessRules, ConnectionAccess, unix_ms};
+use crate::call_class::CallClass;
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use escapement_access::{Access, CertificateIdentity, Denial, Policy, Principal, PrincipalKind, StaticToken};
 use escapement_keys::Keys;
+use escapement_model::{AttemptSeal, bearer as attempt_bearer};
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use tokio::sync::watch;
 
@@ -203,4 +206,52 @@ async fn a_key_that_may_come_is_asked_for_and_costs_nobody_the_connection() {
     // Where nobody asks for keys none will come.
     let (_rules, connection) = self::connection(access);
     assert_eq!(judge(&connection, GET, &[token]), Err(Denial::CredentialsInvalid));
+}
+
+#[test]
+fn a_made_up_attempt_is_a_failed_authentication_and_ends_the_connection_as_any_other() {
+    let seals = [[1; 32], [2; 32]].map(AttemptSeal::new);
+    let shown =
+        |seal: &AttemptSeal, number| format!("Bearer {}", attempt_bearer::of_attempt(seal.token(number)));
+    let policy = access(&[entry(1, "viewer", "")]);
+    for rules in [AccessRules::new(watch::channel(policy).1), AccessRules::none()] {
+        let connection = rules.of_attempts(seals[0].clone()).of_connection(peer());
+        assert!(judge(&connection, SUBMIT, &[&shown(&seals[0], 7)]).is_ok());
+        let abort = ConnectionAbort::default();
+        let mut aborted = Box::pin(abort.aborted());
+        let mut is_aborted = || {
+            let mut context = Context::from_waker(Waker::noop());
+            aborted.as_mut().poll(&mut context).is_ready()
+        };
+        for number in 0..u64::from(FAILED_AUTHENTICATIONS_MAX) {
+            assert!(!is_aborted(), "after {number}");
+            let mut made_up = request(SUBMIT, &[&shown(&seals[1], number)]);
+            let judged = connection.judge(&mut made_up, &abort);
+            assert_eq!(judged.unwrap_err(), Denial::CredentialsInvalid);
+        }
+        assert!(is_aborted());
+        assert_eq!(
+            connection.rules.n_failed.load(Ordering::Relaxed),
+            u64::from(FAILED_AUTHENTICATIONS_MAX)
+        );
+    }
+}
+
+#[test]
+fn attempts_of_different_connections_are_different_tenants() {
+    let seal = AttemptSeal::new([1; 32]);
+    let rules = AccessRules::new(watch::channel(access(&[])).1).of_attempts(seal.clone());
+    let shown = format!("Bearer {}", attempt_bearer::of_attempt(seal.token(1)));
+    let tenants = ["127.0.0.1:1", "127.0.0.1:2"].map(|address| {
+        let connection = rules.of_connection(Peer {
+            address: address.parse().unwrap(),
+            certificate: None,
+        });
+        let mut request = request(SUBMIT, &[&shown]);
+        let attempt = connection
+            .judge(&mut request, &ConnectionAbort::default())
+            .unwrap();
+        connection.tenant_of(&attempt, CallClass::Writes)
+    });
+    assert_ne!(tenants[0], tenants[1]);
 }

@@ -44,7 +44,7 @@ fn each_class_of_call_is_known_by_its_path() {
         ("/escapement.v1.EventService/ReadEvents", CallClass::Subscriptions),
         ("/escapement.v1.FleetService/ListWorkers", CallClass::Controls),
         ("/escapement.v1.FleetService/DrainWorker", CallClass::Controls),
-        ("/escapement.v1.AccessService/WhoAmI", CallClass::Controls),
+        ("/escapement.v1.AccessService/WhoAmI", CallClass::Health),
         ("/escapement.worker.v1.WorkerService/Session", CallClass::Sessions),
         (
             "/escapement.worker.v1.WorkerService/ReportOutcomes",

@@ -4,14 +4,14 @@
 
 use super::*;
 
-type Taking = Result<(CallPermit, PendingUpload), NoSlot>;
+type Taking = Result<(CallPermit, PendingUpload), NotFree>;
 
 fn take(slots: &CallSlots, tenant: &str) -> Taking {
     slots.take(Some(tenant.into()))
 }
 
 /// Takes until there is no more; all requests are complete.
-fn take_all(slots: &CallSlots, tenant: &str) -> (Vec<CallPermit>, NoSlot) {
+fn take_all(slots: &CallSlots, tenant: &str) -> (Vec<CallPermit>, NotFree) {
     let mut permits = Vec::new();
     loop {
         match take(slots, tenant) {
@@ -37,7 +37,7 @@ fn the_oldest_call_that_is_half_sent_gives_way_to_the_next_one() {
     drop((first, first_half));
     // Complete calls keep their slots.
     drop((second_half, third_half));
-    assert_eq!(slots.take(None).unwrap_err(), NoSlot::AllTaken);
+    assert_eq!(slots.take(None).unwrap_err(), NotFree::AllTaken);
     drop(third);
     assert!(slots.take(None).is_ok());
 }
@@ -46,9 +46,9 @@ fn the_oldest_call_that_is_half_sent_gives_way_to_the_next_one() {
 fn a_tenant_has_as_many_slots_as_it_leaves_free() {
     let slots = CallSlots::new(120);
     let (of_first, why) = take_all(&slots, "first");
-    assert_eq!((of_first.len(), why), (60, NoSlot::PartTaken));
+    assert_eq!((of_first.len(), why), (60, NotFree::PartTaken));
     let (of_second, why) = take_all(&slots, "second");
-    assert_eq!((of_second.len(), why), (30, NoSlot::PartTaken));
+    assert_eq!((of_second.len(), why), (30, NotFree::PartTaken));
     // As slots become free, they come to equal parts.
     drop(of_first);
     let (of_first, _) = take_all(&slots, "first");
@@ -60,7 +60,7 @@ fn a_tenant_has_as_many_slots_as_it_leaves_free() {
     for number in 0..30 {
         let (of_other, _) = take_all(&slots, &format!("tenant {number}"));
         assert!(
-            !of_other.is_empty() || slots.taken().n_open == 120,
+            !of_other.is_empty() || slots.taken().open.n_taken() == 120,
             "tenant {number}"
         );
         others.push(of_other);
@@ -79,7 +79,7 @@ fn a_tenant_with_its_part_loses_its_own_half_sent_calls_and_no_others() {
     drop(next_half);
     let (_last, _last_half) = take(&slots, "slow").unwrap();
     assert!(!gave_way(&other_half));
-    assert_eq!(slots.taken().n_open, 2);
+    assert_eq!(slots.taken().open.n_taken(), 2);
 }
 
 #[test]
@@ -110,20 +110,23 @@ fn what_is_given_back_is_there_again() {
         // A call that has given way is over; its request hears of it and is dropped.
         held.retain(|(_, _, half)| has_slot(half));
         let taken = slots.taken();
-        assert_eq!(taken.n_open, held.len());
-        for (tenant, part) in &taken.parts {
-            let own = held.iter().filter(|(of, ..)| of.to_string() == **tenant);
-            assert_eq!(part.n_open, own.clone().count());
-            assert_eq!(
-                part.half_sent.len(),
-                own.filter(|(_, _, half)| half.is_some()).count()
-            );
+        assert_eq!(taken.open.n_taken(), held.len());
+        for tenant in 0..4 {
+            let own = held.iter().filter(|(of, ..)| *of == tenant);
+            let name = tenant.to_string();
+            assert_eq!(taken.open.part_of(&name), own.clone().count());
+            let half_sent = taken.half_sent_of.get(&*name).map_or(0, BTreeSet::len);
+            assert_eq!(half_sent, own.filter(|(_, _, half)| half.is_some()).count());
         }
     }
     drop(held);
     let taken = slots.taken();
     assert_eq!(
-        (taken.n_open, taken.parts.len(), taken.half_sent.len()),
-        (0, 0, 0)
+        (
+            taken.open.n_taken(),
+            taken.open.has_no_parts(),
+            taken.half_sent.len()
+        ),
+        (0, true, 0)
     );
 }

@@ -55,9 +55,9 @@ async fn a_request_that_stays_incomplete_ends_after_its_time_and_gives_its_bytes
     assert_eq!(next(&mut body).await, Ok(4));
     assert_eq!(next(&mut body).await, Err(Code::DeadlineExceeded));
     assert!(begin.elapsed() >= REQUEST_TIMEOUT);
-    assert_eq!(budget.0.taken.load(Ordering::Relaxed), 7);
+    assert_eq!(budget.whole.n_taken(), 7);
     drop(body);
-    assert_eq!(budget.0.taken.load(Ordering::Relaxed), 0);
+    assert_eq!(budget.whole.n_taken(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,8 +106,8 @@ async fn one_connection_has_only_a_part_of_the_budget_and_gives_it_back_to_the_w
         "the whole is taken"
     );
     drop((first, second, elsewhere, third));
-    assert_eq!(whole.0.taken.load(Ordering::Relaxed), 0);
-    assert_eq!(one.0.taken.load(Ordering::Relaxed), 0);
+    assert_eq!(whole.whole.n_taken(), 0);
+    assert_eq!(one.connection.n_taken(), 0);
 }
 
 #[tokio::test]
@@ -126,4 +126,21 @@ async fn a_request_is_refused_by_the_length_that_it_announces_however_that_is_cu
             assert_eq!(last, expected, "cut at {cut}, {bytes_max}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_tenant_has_at_most_as_many_bytes_as_it_leaves_free() {
+    let whole = BodyBudget::new(12);
+    // Each over a connection of its own, so that only the tenant counts.
+    let of = |tenant: &str| whole.part(1).of(Some(tenant.into()));
+    let large = |bytes| half_sent(&[SMALL_REQUEST_BYTES + bytes]);
+    let mut first = limited(large(6), of("a"), None);
+    assert!(next(&mut first).await.is_ok());
+    let mut second = limited(large(1), of("a"), None);
+    assert_eq!(next(&mut second).await, Err(Code::ResourceExhausted));
+    let mut others = limited(large(3), of("b"), None);
+    assert!(next(&mut others).await.is_ok(), "whatever the first one does");
+    drop(first);
+    let mut third = limited(large(4), of("a"), None);
+    assert!(next(&mut third).await.is_ok(), "what was given back");
 }

@@ -65,10 +65,10 @@ impl ClientTrust {
             let mut builder =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
             if !crls.is_empty() {
-                // A CA of which there is no list revokes nothing; one whose list is out of date is not believed.
+                // The whole chain is looked at, but for the root. A CA of which there is no list revokes nothing; one whose list is
+                // out of date is not believed.
                 builder = builder
                     .with_crls(crls.iter().cloned())
-                    .only_check_end_entity_revocation()
                     .allow_unknown_revocation_status()
                     .enforce_revocation_expiration();
             }

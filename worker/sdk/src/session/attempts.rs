@@ -83,7 +83,7 @@ impl Attempts {
             outcome: None,
         };
         let before = self.attempts.insert(token, attempt);
-        assert!(before.is_none(), "attempt {token} is started once");
+        assert!(before.is_none(), "attempt {token:?} is started once");
         self.wakes.insert((deadline_at_ms, token));
         self.toggle_hash(token);
     }

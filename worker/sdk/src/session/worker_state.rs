@@ -172,7 +172,7 @@ impl WorkerState {
         slot.tasks += 1;
         self.ordinary += u32::from(!slot.waits);
         let before = self.tasks.insert(token, name.clone());
-        assert!(before.is_none(), "attempt {token} is started once");
+        assert!(before.is_none(), "attempt {token:?} is started once");
     }
 
     /// A handler task has ended. False if none ran.

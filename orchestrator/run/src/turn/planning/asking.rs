@@ -114,6 +114,7 @@ impl<'a> Turn<'a> {
     pub(in crate::turn) fn generation_name(&self, generation: u32, attempt: u32) -> AttemptName<'a> {
         AttemptName {
             run_id: self.run_id(),
+            seed: self.state.spec.seed(),
             step: AttemptName::PLANNER,
             index: generation,
             epoch: 0,

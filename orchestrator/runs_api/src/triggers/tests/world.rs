@@ -187,7 +187,7 @@ impl World {
         let read = self
             .handle
             .readers()
-            .read(move |reader| reader.definitions(kind, None, None, None, 100));
+            .read(move |reader| reader.definitions(kind, None, None, 100));
         read.await.unwrap().definitions
     }
 

@@ -48,6 +48,7 @@ fn a_caller_with_one_namespace_need_not_name_it_and_no_other_is_its() {
         row: None,
         attempt: None,
         scopes: None,
+        tenant: None,
     };
     assert_eq!(caller.namespace("").unwrap(), name("billing"));
     assert_eq!(caller.listed("").unwrap(), Some(vec![name("billing")]));

@@ -6,20 +6,19 @@ use crate::status::Rejection;
 use escapement_codec::archive::check::{Difference, Verdict, verify};
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::Budgeted;
+use escapement_transport::share::{SharePart, Tenant};
 use escapement_wire::v1;
-use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 use tonic::{Response, Status};
 
 impl Edge {
     pub(crate) async fn replay_execution(
         &self,
         request: &v1::ReplayExecutionRequest,
+        tenant: &Tenant,
     ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
         let execution_id = execution_id(&request.execution_id)?;
         // Before anything is read: who waits holds nothing.
-        let place = self.place_to_replay().await?;
+        let place = self.place_to_replay(tenant).await?;
         let Budgeted { value: record, room } = self.record(execution_id).await?;
         if record.inputs.is_none() {
             return Err(Rejection::InputsNotRecorded(execution_id).into());
@@ -35,12 +34,9 @@ impl Edge {
         self.answers.answer(CallClass::Reads, answer(verdict))
     }
 
-    async fn place_to_replay(&self) -> Result<OwnedSemaphorePermit, Rejection> {
-        let place = timeout(READERS_PATIENCE, Arc::clone(&self.replays).acquire_owned());
-        let place = place
-            .await
-            .map_err(|_elapsed| Rejection::overloaded(CallClass::Reads))?;
-        Ok(place.expect("the semaphore is never closed"))
+    async fn place_to_replay(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
+        let place = self.replays.wait(tenant, 1, READERS_PATIENCE).await;
+        place.map_err(|why| Rejection::Call(why.of(CallClass::Reads)))
     }
 }
 

@@ -10,12 +10,11 @@ use escapement_contract::{Finding, Request as PlanRequest, default_deadline, val
 use escapement_model::limits::VIOLATIONS_MAX;
 use escapement_model::{ExecutionId, codes};
 use escapement_simulator::{Stubs, simulate};
+use escapement_transport::share::{NotFree, Share, SharePart, Tenant};
 use escapement_transport::{CallClass, Refusal};
 use escapement_wire::v1;
 use prost::Message;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use tonic::{Response, Status};
 
 /// Room for simulations, and what the orchestrator adds to a request. Cheap to clone.
@@ -24,9 +23,9 @@ pub(crate) struct Simulations(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    running: Arc<Semaphore>,
+    running: Share,
     /// For those that run and those that wait.
-    places: Arc<Semaphore>,
+    places: Share,
     server: Server,
 }
 
@@ -40,8 +39,8 @@ struct Server {
 impl Simulations {
     pub(crate) fn new(max_concurrent_steps: u32, queue_allowance_ms: u64) -> Self {
         Self(Arc::new(Shared {
-            running: Arc::new(Semaphore::new(SIMULATIONS_MAX)),
-            places: Arc::new(Semaphore::new(SIMULATIONS_QUEUE_MAX)),
+            running: Share::new(SIMULATIONS_MAX),
+            places: Share::new(SIMULATIONS_QUEUE_MAX),
             server: Server {
                 max_concurrent_steps,
                 queue_allowance_ms,
@@ -53,8 +52,9 @@ impl Simulations {
     async fn simulate(
         &self,
         request: v1::SimulatePlanRequest,
+        tenant: &Tenant,
     ) -> Result<v1::SimulatePlanResponse, Rejection> {
-        let permits = self.permits().await?;
+        let permits = self.permits(tenant).await?;
         let server = self.0.server;
         let simulating = tokio::task::spawn_blocking(move || {
             let _permits = permits;
@@ -68,15 +68,11 @@ impl Simulations {
         }
     }
 
-    async fn permits(&self) -> Result<[OwnedSemaphorePermit; 2], Rejection> {
-        let overloaded = || Rejection::overloaded(CallClass::Reads);
-        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
-            return Err(overloaded());
-        };
-        match timeout(SIMULATIONS_PATIENCE, Arc::clone(&self.0.running).acquire_owned()).await {
-            Ok(running) => Ok([running.expect("the semaphore is never closed"), place]),
-            Err(_elapsed) => Err(overloaded()),
-        }
+    async fn permits(&self, tenant: &Tenant) -> Result<[SharePart; 2], Rejection> {
+        let not_free = |why: NotFree| Rejection::Call(why.of(CallClass::Reads));
+        let place = self.0.places.take(tenant, 1).map_err(not_free)?;
+        let running = self.0.running.wait(tenant, 1, SIMULATIONS_PATIENCE).await;
+        Ok([running.map_err(not_free)?, place])
     }
 }
 
@@ -145,8 +141,9 @@ impl Edge {
     pub(crate) async fn simulate_plan(
         &self,
         request: v1::SimulatePlanRequest,
+        tenant: &Tenant,
     ) -> Result<Response<v1::SimulatePlanResponse>, Status> {
-        let answer = self.simulations.simulate(request).await?;
+        let answer = self.simulations.simulate(request, tenant).await?;
         self.answers.answer(CallClass::Reads, answer)
     }
 }

@@ -75,7 +75,7 @@ fn wanted(caller: &Caller, types: Vec<String>, namespace: &str) -> Result<Wanted
         field: "types",
         message,
     })?;
-    Ok(match caller.principal().is_held() {
+    Ok(match caller.principal().is_held_somewhere() {
         true => wanted.of_what_is_found(&caller.principal().scopes()),
         false => wanted,
     })

@@ -14,6 +14,7 @@ use crate::storage::readers::ReadClass;
 use escapement_engine::{Ended, Input};
 use escapement_model::ExecutionId;
 use escapement_transport::response_budget::{Budgeted, with_room};
+use escapement_transport::share::CallTenant;
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
@@ -168,7 +169,8 @@ impl PlanExecutionService for Plans {
         request: Request<v1::ReplayExecutionRequest>,
     ) -> Result<Response<v1::ReplayExecutionResponse>, Status> {
         self.visible(&request, |request| &request.execution_id).await?;
-        self.edge.replay_execution(&request.into_inner()).await
+        let tenant = CallTenant::of(request.extensions());
+        self.edge.replay_execution(&request.into_inner(), &tenant).await
     }
 
     type ExportExecutionStream = Answers<v1::ExportExecutionResponse>;
@@ -192,7 +194,8 @@ impl PlanExecutionService for Plans {
             &message.namespace,
             message.plan.as_ref(),
         )?;
-        self.edge.simulate_plan(request.into_inner()).await
+        let tenant = CallTenant::of(request.extensions());
+        self.edge.simulate_plan(request.into_inner(), &tenant).await
     }
 }
 

@@ -219,6 +219,6 @@ pub(super) fn writes_of_one_run_become_one(make: Make<'_>) {
     assert_eq!(run.summary.progress, sample.ended(4));
     let bytes: Vec<_> = run.tail.iter().map(|entry| entry.bytes.clone()).collect();
     assert_eq!(bytes, [1, 2, 3, 4].map(|seq| sample.entry(seq)));
-    let open = reader(&mut *subject).open_input_requests(None, None, None, 10);
+    let open = reader(&mut *subject).open_input_requests(None, None, 10);
     assert_eq!(open.expect("reads").requests, []);
 }

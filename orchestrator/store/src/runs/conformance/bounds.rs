@@ -6,7 +6,7 @@ use super::{Make, RunSample, commit, reader};
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::{
     DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunBatch, RunFilter,
-    RunReader,
+    RunReader, Scope,
 };
 
 /// Rows of others, so that a list that looked at all of them would look at more than a page may.
@@ -45,7 +45,7 @@ pub(super) fn a_page_looks_at_a_bounded_number_of_rows(make: Make<'_>) {
     let of_one = Some(everywhere[1..2].to_vec());
     // Filters for which there is no index of their own, and others.
     let two = RunFilter {
-        owner: Some("others".to_owned()),
+        scopes: Scope::each(Some("others"), None),
         states: vec![7],
         ..RunFilter::default()
     };
@@ -55,8 +55,7 @@ pub(super) fn a_page_looks_at_a_bounded_number_of_rows(make: Make<'_>) {
         let filters = [(owner.clone(), vec![]), (None, vec![7]), (owner.clone(), vec![7])];
         for (owner, states) in filters {
             let filter = RunFilter {
-                namespaces: namespaces.clone(),
-                owner,
+                scopes: Scope::each(owner.as_deref(), namespaces.as_deref()),
                 states,
                 ..RunFilter::default()
             };
@@ -106,7 +105,7 @@ fn found(reader: &dyn RunReader, filter: &RunFilter) -> usize {
 fn requests_found(reader: &dyn RunReader, owner: Option<&str>, namespaces: Option<&[Namespace]>) -> usize {
     let (mut n_found, mut after) = (0, None);
     for _ in 0..PAGES_MAX {
-        let page = reader.open_input_requests(owner, namespaces, after, 20);
+        let page = reader.open_input_requests(Scope::each(owner, namespaces).as_deref(), after, 20);
         let page = page.expect("reads");
         n_found += page.requests.len();
         match page.next {
@@ -120,7 +119,12 @@ fn requests_found(reader: &dyn RunReader, owner: Option<&str>, namespaces: Optio
 fn definitions_found(reader: &dyn RunReader, owner: Option<&str>, namespaces: Option<&[Namespace]>) -> usize {
     let (mut n_found, mut before) = (0, None);
     for _ in 0..PAGES_MAX {
-        let page = reader.definitions(DefinitionKind::SavedPlan, owner, namespaces, before, 20);
+        let page = reader.definitions(
+            DefinitionKind::SavedPlan,
+            Scope::each(owner, namespaces).as_deref(),
+            before,
+            20,
+        );
         let page = page.expect("reads");
         n_found += page.definitions.len();
         before = page.next();

@@ -7,7 +7,7 @@ use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use crate::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use crate::runs::{
     ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved, Scope,
 };
 
 pub(super) fn put(name: &str, at: i64) -> DefinitionPut {
@@ -131,7 +131,9 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
     let reader = reader(subject);
     for kind in DefinitionKind::ALL {
         for owner in [None, Some("owner 1"), Some("owner 2"), Some("nobody")] {
-            let all = reader.definitions(kind, owner, None, None, 100).expect("reads");
+            let all = reader
+                .definitions(kind, Scope::each(owner, None).as_deref(), None, 100)
+                .expect("reads");
             assert_eq!(all.next(), None);
             let all = all.definitions;
             assert!(all.is_sorted_by(|one, next| one.key() > next.key()));
@@ -148,7 +150,7 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
             for limit in [1, 4] {
                 let read = |before| {
                     reader
-                        .definitions(kind, owner, None, before, limit)
+                        .definitions(kind, Scope::each(owner, None).as_deref(), before, limit)
                         .expect("reads")
                 };
                 let pages = paged(read, DefinitionPage::next);
@@ -193,7 +195,7 @@ pub(super) fn definitions_are_listed_by_name(make: Make<'_>) {
     }
     let reader = reader(subject);
     for kind in DefinitionKind::ALL {
-        let all = reader.definitions(kind, None, None, None, 100).expect("reads");
+        let all = reader.definitions(kind, None, None, 100).expect("reads");
         let mut all = all.definitions;
         all.sort_by(|one, other| one.name.cmp(&other.name));
         assert_eq!(reader.n_definitions(kind).expect("reads"), all.len());
@@ -227,7 +229,7 @@ pub(super) fn a_page_of_definitions_is_bounded_in_bytes(make: Make<'_>) {
         for owner in [None, Some("owner")] {
             let read = |before| {
                 reader
-                    .definitions(kind, owner, None, before, limit)
+                    .definitions(kind, Scope::each(owner, None).as_deref(), before, limit)
                     .expect("reads")
             };
             let pages = paged(read, DefinitionPage::next);

@@ -3,7 +3,7 @@
 use escapement_model::{Namespace, RunId};
 
 use super::{Make, RunSample, commit, reader};
-use crate::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary};
+use crate::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary, Scope};
 
 /// All pages of a list, of so many runs each.
 fn all(reader: &dyn RunReader, filter: &RunFilter, limit: usize) -> Vec<RunSummary> {
@@ -81,7 +81,8 @@ fn by_link(parent: Option<RunId>) -> Vec<RunFilter> {
         only(|filter| filter.session = text("session 3")),
         only(|filter| filter.parent = parent),
         only(|filter| {
-            (filter.states, filter.owner, filter.plan) = (vec![9], text("owner 1"), text("plan 2"));
+            (filter.states, filter.plan) = (vec![9], text("plan 2"));
+            filter.scopes = Scope::each(Some("owner 1"), None);
         }),
         only(|filter| {
             (filter.states, filter.plan, filter.goal) = (vec![9], text("plan 2"), text("goal 2"));
@@ -93,38 +94,59 @@ fn by_link(parent: Option<RunId>) -> Vec<RunFilter> {
 fn by_place() -> Vec<RunFilter> {
     vec![
         only(|filter| filter.states = vec![9]),
-        only(|filter| filter.owner = text("owner 1")),
-        only(|filter| (filter.states, filter.owner) = (vec![9, 2, 3], text("owner 1"))),
+        only(|filter| filter.scopes = Scope::each(Some("owner 1"), None)),
         only(|filter| {
-            (filter.states, filter.owner) = (vec![1, 2, 3], text("owner 2"));
+            (filter.states, filter.scopes) = (vec![9, 2, 3], Scope::each(Some("owner 1"), None));
+        }),
+        only(|filter| {
+            (filter.states, filter.scopes) = (vec![1, 2, 3], Scope::each(Some("owner 2"), None));
             filter.is_live = true;
         }),
         only(|filter| {
-            (filter.states, filter.namespaces) = (vec![9, 2], named(&["agents", "billing", "default"]));
+            filter.states = vec![9, 2];
+            filter.scopes = named(None, &["agents", "billing", "default"]);
         }),
         only(|filter| {
-            (filter.owner, filter.namespaces) = (text("owner 2"), named(&["billing", "default"]));
+            filter.scopes = named(Some("owner 2"), &["billing", "default"]);
             filter.is_live = true;
         }),
-        only(|filter| filter.namespaces = named(&["billing"])),
-        only(|filter| filter.namespaces = named(&["default"])),
+        only(|filter| filter.scopes = named(None, &["billing"])),
+        only(|filter| filter.scopes = named(None, &["default"])),
         only(|filter| {
-            (filter.states, filter.namespaces) = (vec![9], named(&["agents", "default"]));
+            (filter.states, filter.scopes) = (vec![9], named(None, &["agents", "default"]));
+        }),
+        only(|filter| filter.scopes = named(Some("owner 1"), &["agents"])),
+        // Another owner in each namespace, and everybody in one of them.
+        only(|filter| filter.scopes = several(&[("billing", Some("owner 1")), ("default", Some("owner 2"))])),
+        only(|filter| {
+            filter.scopes = several(&[
+                ("billing", Some("owner 1")),
+                ("billing", None),
+                ("agents", Some("owner 0")),
+            ]);
+            filter.states = vec![9, 2];
         }),
         only(|filter| {
-            (filter.owner, filter.namespaces) = (text("owner 1"), named(&["agents"]));
+            filter.scopes = several(&[("default", Some("owner 1")), ("default", Some("owner 2"))]);
+            filter.plan = text("plan 2");
         }),
-        only(|filter| filter.namespaces = named(&[])),
+        only(|filter| filter.scopes = named(None, &[])),
     ]
 }
 
 fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
     let created = &run.created;
-    let namespaces = filter.namespaces.as_ref();
-    namespaces.is_none_or(|these| these.contains(&created.namespace))
+    let is_in = |scope: &Scope| {
+        scope
+            .namespace
+            .as_ref()
+            .is_none_or(|name| *name == created.namespace)
+            && (scope.owner.is_none() || scope.owner == created.owner)
+    };
+    let scopes = filter.scopes.as_ref();
+    scopes.is_none_or(|scopes| scopes.iter().any(is_in))
         && (filter.states.is_empty() || filter.states.contains(&run.progress.state))
         && (!filter.is_live || run.progress.ended_at.is_none())
-        && (filter.owner.is_none() || created.owner == filter.owner)
         && (filter.plan.is_none() || created.plan == filter.plan)
         && (filter.goal.is_none() || created.goal == filter.goal)
         && (filter.trigger.is_none() || created.trigger == filter.trigger)
@@ -132,8 +154,17 @@ fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
         && (filter.parent.is_none() || created.parent == filter.parent)
 }
 
-fn named(names: &[&str]) -> Option<Vec<Namespace>> {
-    Some(names.iter().filter_map(|name| Namespace::parse(name)).collect())
+fn named(owner: Option<&str>, names: &[&str]) -> Option<Vec<Scope>> {
+    let pairs: Vec<(&str, Option<&str>)> = names.iter().map(|name| (*name, owner)).collect();
+    several(&pairs)
+}
+
+fn several(pairs: &[(&str, Option<&str>)]) -> Option<Vec<Scope>> {
+    let scope = |(name, owner): &(&str, Option<&str>)| Scope {
+        namespace: Namespace::parse(name),
+        owner: owner.map(str::to_owned),
+    };
+    Some(pairs.iter().map(scope).collect())
 }
 
 pub(super) fn a_queue_is_listed_from_its_front(make: Make<'_>) {

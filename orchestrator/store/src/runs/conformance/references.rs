@@ -4,7 +4,7 @@ use escapement_model::Namespace;
 
 use super::sample::{content, revision};
 use super::{ALL, Make, RunSample, commit, reader, refused};
-use crate::runs::{RunConflict, StoredInputRequest};
+use crate::runs::{RunConflict, Scope, StoredInputRequest};
 
 pub(super) fn a_content_is_kept_until_the_last_run_releases_it(make: Make<'_>) {
     let mut subject = make();
@@ -101,13 +101,13 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
         |found: &[StoredInputRequest]| found.iter().map(|request| request.number).collect::<Vec<_>>();
     let (mut all, mut after) = (Vec::new(), Some(0));
     while after.is_some() {
-        let page = reader.open_input_requests(None, None, after, 2).expect("reads");
+        let page = reader.open_input_requests(None, after, 2).expect("reads");
         all.extend(numbers(&page.requests));
         after = page.next;
     }
     assert_eq!(all, (1..=12).filter(|number| *number != 2).collect::<Vec<_>>());
     let owner = samples[0].created.owner.as_deref();
-    let of_owner = reader.open_input_requests(owner, None, None, 100);
+    let of_owner = reader.open_input_requests(Scope::each(owner, None).as_deref(), None, 100);
     let of_owner = of_owner.expect("reads").requests;
     assert_eq!(numbers(&of_owner), [1, 7, 8], "of the runs 1 and 4");
     let expected = StoredInputRequest {
@@ -127,7 +127,7 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
     for name in ["default", "billing", "agents"] {
         let wanted = [Namespace::parse(name).expect("a name of a namespace")];
         let found = reader
-            .open_input_requests(None, Some(&wanted), None, 100)
+            .open_input_requests(Scope::each(None, Some(&wanted)).as_deref(), None, 100)
             .expect("reads")
             .requests;
         let is_shown = |number: &u64| {
@@ -138,7 +138,7 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
         assert_eq!(numbers(&found), expected, "{name}");
         assert!(!expected.is_empty(), "{name}");
     }
-    let nobody = reader.open_input_requests(Some("nobody"), None, None, 100);
+    let nobody = reader.open_input_requests(Scope::each(Some("nobody"), None).as_deref(), None, 100);
     assert_eq!(nobody.expect("reads").requests, []);
 }
 

@@ -161,7 +161,7 @@ pub(super) fn what_others_refer_to_stays(make: Make<'_>) {
         reader.input_request(goes.input_request(1).id).expect("reads"),
         None
     );
-    let open = reader.open_input_requests(None, None, None, 10).expect("reads");
+    let open = reader.open_input_requests(None, None, 10).expect("reads");
     assert_eq!(open.requests.len(), 1);
 }
 
@@ -230,7 +230,7 @@ pub(super) fn a_run_is_discarded_whether_it_has_ended_or_not(make: Make<'_>) {
     assert_eq!(reader.content(&own.digest()).expect("reads"), None);
     let found = reader.content(&shared.digest()).expect("reads");
     assert_eq!(found.as_ref(), Some(shared.bytes()));
-    let open = reader.open_input_requests(None, None, None, 10).expect("reads");
+    let open = reader.open_input_requests(None, None, 10).expect("reads");
     assert_eq!(open.requests, []);
     drop(reader);
     let conflict = refused(&mut *subject, [live.create()]);

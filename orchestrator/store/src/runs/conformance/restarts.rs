@@ -21,7 +21,7 @@ pub(super) fn what_was_acknowledged_is_there_after_a_restart(make: Make<'_>) {
         .iter()
         .map(|sample| stored(&mut *subject, sample))
         .collect();
-    let open = reader(&mut *subject).open_input_requests(None, None, None, 100);
+    let open = reader(&mut *subject).open_input_requests(None, None, 100);
     let open = open.expect("reads");
 
     subject.reopen();
@@ -30,7 +30,7 @@ pub(super) fn what_was_acknowledged_is_there_after_a_restart(make: Make<'_>) {
         .map(|sample| stored(&mut *subject, sample))
         .collect();
     assert_eq!(after, before);
-    let now = reader(&mut *subject).open_input_requests(None, None, None, 100);
+    let now = reader(&mut *subject).open_input_requests(None, None, 100);
     assert_eq!(now.expect("reads"), open);
     let counts = reader(&mut *subject).counts().expect("reads");
     assert_eq!((counts.live, counts.ended), (4, 1));

@@ -1,6 +1,5 @@
 //! Saved plans, action profiles and what else has a name: rows of `definition`. Looks into none.
 
-use escapement_model::Namespace;
 use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
 
@@ -16,7 +15,7 @@ use crate::database::values::{bound, checksum, column_number, number_of, optiona
 use crate::database::work;
 use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, Scope,
 };
 use crate::runs::stored::{RunKey, RunOrder};
 
@@ -272,8 +271,7 @@ pub(super) fn page(connection: &Connection, after: u64, limit: usize) -> Result<
 pub(super) fn list(
     connection: &Connection,
     kind: DefinitionKind,
-    owner: Option<&str>,
-    namespaces: Option<&[Namespace]>,
+    scopes: Option<&[Scope]>,
     before: Option<DefinitionKey>,
     limit: usize,
 ) -> Result<DefinitionPage, StoreFault> {
@@ -287,7 +285,7 @@ pub(super) fn list(
         created_at: before.created_at,
         number: before.number,
     });
-    let stretches = lists::of_definitions(kind as u8, owner, namespaces);
+    let stretches = lists::of_definitions(kind as u8, scopes);
     let (keys, next) = lists::keys(connection, &stretches, RunOrder::NewestFirst, before, limit)?;
     let mut page = DefinitionPage::default();
     for key in keys {

@@ -14,6 +14,7 @@ use crate::StoreFault;
 use crate::database::connection::working;
 use crate::database::namespaces;
 use crate::database::values::{column_number, number_of};
+use crate::runs::definitions::Scope;
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::stored::{RunKey, RunOrder};
 
@@ -289,12 +290,11 @@ pub(super) fn keys(
 /// The places of open input requests of a page, and where the next one goes on.
 pub(super) fn open_requests(
     connection: &Connection,
-    owner: Option<&str>,
-    namespaces: Option<&[Namespace]>,
+    scopes: Option<&[Scope]>,
     after: Option<u64>,
     limit: usize,
 ) -> Result<(Vec<u64>, Option<u64>), StoreFault> {
-    let stretches = of_requests(owner, namespaces);
+    let stretches = of_requests(scopes);
     let look = |stretch: &Stretch, n_rows| stretch.places(connection, after, limit, n_rows);
     merged(&stretches, look, u64::cmp, limit)
 }

@@ -1,7 +1,7 @@
 //! Reads on a connection of its own. Writes nothing.
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_model::{InputRequestId, RunId};
 use rusqlite::{Connection, params};
 
 use super::columns::{PART_ROW, SUMMARY, corrupt, summary};
@@ -178,12 +178,11 @@ impl RunReader for EmbeddedRunReader {
     fn definitions(
         &self,
         kind: DefinitionKind,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> Result<DefinitionPage, StoreFault> {
-        self.at_once(|connection| definitions::list(connection, kind, owner, namespaces, before, limit))
+        self.at_once(|connection| definitions::list(connection, kind, scopes, before, limit))
     }
 
     fn definitions_by_name(
@@ -206,13 +205,12 @@ impl RunReader for EmbeddedRunReader {
 
     fn open_input_requests(
         &self,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         after: Option<u64>,
         limit: usize,
     ) -> Result<InputRequestPage, StoreFault> {
         self.at_once(|connection| {
-            let (places, reached) = lists::open_requests(connection, owner, namespaces, after, limit)?;
+            let (places, reached) = lists::open_requests(connection, scopes, after, limit)?;
             let mut page = InputRequestPage::default();
             let mut n_bytes = 0;
             for place in places {

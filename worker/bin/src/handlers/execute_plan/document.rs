@@ -121,14 +121,16 @@ fn fit(plan: &mut Map<String, Value>, context: &StepContext) {
     );
 }
 
+/// Follows from the secret of the attempt: nobody can hand in something under the id before the handler does.
 fn derived_id(context: &StepContext, what: &str) -> String {
-    let attempt = context.attempt().to_string();
+    let (attempt, secret) = (context.attempt().to_string(), context.caller().secret());
     derived_uuid(&[
         "execute_plan",
         what,
         context.execution_id(),
         context.step_id(),
         &attempt,
+        &secret,
     ])
 }
 

@@ -189,7 +189,7 @@ impl Simulation {
                 Command::Start(job) => {
                     assert!(
                         self.ever_started.insert(job.token),
-                        "{} was started twice",
+                        "{:?} was started twice",
                         job.token
                     );
                     let end = (job.assignment.action != "linger").then_some(self.now_ms + 40);

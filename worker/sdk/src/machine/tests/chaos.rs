@@ -162,7 +162,7 @@ impl Chaos {
         for job in std::mem::take(&mut self.stage.started) {
             assert!(
                 self.ever.insert(job.token),
-                "seed {seed}: {} was started twice",
+                "seed {seed}: {:?} was started twice",
                 job.token
             );
             self.tasks.insert(job.token, job.assignment.action);

@@ -30,7 +30,7 @@ impl Plans {
             token => Some(page_token::decode(token, &filter).map_err(|_| Rejection::PageTokenInvalid)?),
         };
         let query = filter.clone();
-        let caller = caller.principal().is_held().then(|| caller.clone());
+        let caller = caller.principal().is_held_somewhere().then(|| caller.clone());
         let n_wanted = caller.as_ref().map_or(page_size + 1, |_| LOOKED_AT_MAX);
         let read = move |reader: &dyn Reader| {
             let mut page = list(reader, &query, before, n_wanted)?;

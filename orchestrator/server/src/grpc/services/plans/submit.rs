@@ -115,7 +115,7 @@ impl Plans {
             .await?;
         caller.check_plan(&asked, request.plan.as_ref())?;
         let provenance = caller.provenance(asked, metadata);
-        let room = self.edge.reserve_submission(&request)?;
+        let room = self.edge.reserve(&request, &caller.tenant)?;
         let draft = convert::request_draft(request);
         let request =
             validate_request(draft, self.edge.max_concurrent_steps).map_err(Rejection::Violations)?;

@@ -49,7 +49,11 @@ impl Plans {
             warnings.extend(missing.into_iter().map(advice::of_missing_key));
         }
         let actions = self.edge.actions(Lane::LongReads).await?;
-        warnings.extend(self.edge.payload_warnings(&plan, &actions).await);
+        let of_payloads = self
+            .edge
+            .payload_warnings(&plan, &actions, &caller.tenant)
+            .await?;
+        warnings.extend(of_payloads);
         let offered: BTreeSet<&str> = actions
             .iter()
             .filter(|action| action.workers > 0)

@@ -4,11 +4,50 @@ use escapement_model::Namespace;
 use rusqlite::types::Value;
 
 use super::Stretch;
+use crate::runs::definitions::Scope;
 use crate::runs::stored::RunFilter;
+
+/// What of one owner, or of all, lies in these namespaces, or in all.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    owner: Option<String>,
+    namespaces: Option<Vec<Namespace>>,
+}
+
+/// The same scopes, those of one owner together. What several of them have is found in each.
+fn parts(scopes: Option<&[Scope]>) -> Vec<Part> {
+    let Some(scopes) = scopes else {
+        return vec![Part::default()];
+    };
+    let mut parts: Vec<Part> = Vec::new();
+    for Scope { namespace, owner } in scopes {
+        let same = parts.iter_mut().find(|part| part.owner == *owner);
+        match (same, namespace) {
+            (Some(part), None) => part.namespaces = None,
+            (Some(part), Some(name)) => {
+                // Every namespace is there already.
+                let Some(names) = &mut part.namespaces else {
+                    continue;
+                };
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+            (None, _) => parts.push(Part {
+                owner: owner.clone(),
+                namespaces: namespace.clone().map(|name| vec![name]),
+            }),
+        }
+    }
+    parts
+}
 
 /// The stretches in which the runs of a filter lie.
 pub(in crate::runs::embedded) fn of_runs(filter: &RunFilter) -> Vec<Stretch> {
-    let mut stretches = of_a_link(filter).map_or_else(|| of_many(filter), |stretch| vec![stretch]);
+    let parts = parts(filter.scopes.as_deref());
+    let of_part =
+        |part| of_a_link(filter, part).map_or_else(|| of_many(filter, part), |stretch| vec![stretch]);
+    let mut stretches: Vec<Stretch> = parts.iter().flat_map(of_part).collect();
     if filter.is_live {
         for stretch in stretches.iter_mut().filter(|stretch| stretch.index != LIVE) {
             stretch.wanted.push_str(" AND ended_at IS NULL");
@@ -18,7 +57,7 @@ pub(in crate::runs::embedded) fn of_runs(filter: &RunFilter) -> Vec<Stretch> {
 }
 
 /// If the filter names what runs belong to: few belong to one.
-fn of_a_link(filter: &RunFilter) -> Option<Stretch> {
+fn of_a_link(filter: &RunFilter, part: &Part) -> Option<Stretch> {
     let text = |text: &Option<String>| text.clone().map(Value::Text);
     // Those that let the fewest through come first.
     let links = [
@@ -41,19 +80,19 @@ fn of_a_link(filter: &RunFilter) -> Option<Stretch> {
         stretch.wanted(column, [value])
     });
     let stretch = stretch
-        .wanted("owner", text(&filter.owner))
+        .wanted("owner", text(&part.owner))
         .wanted("state", states_of(filter));
-    Some(stretch.wanted_namespaces(filter.namespaces.as_deref()))
+    Some(stretch.wanted_namespaces(part.namespaces.as_deref()))
 }
 
 fn states_of(filter: &RunFilter) -> impl Iterator<Item = Value> {
     filter.states.iter().map(|state| Value::Integer((*state).into()))
 }
 
-fn of_many(filter: &RunFilter) -> Vec<Stretch> {
+fn of_many(filter: &RunFilter, part: &Part) -> Vec<Stretch> {
     let states = || states_of(filter);
-    let owner = filter.owner.clone().map(Value::Text);
-    let namespaces = filter.namespaces.as_deref();
+    let owner = part.owner.clone().map(Value::Text);
+    let namespaces = part.namespaces.as_deref();
     let few = namespaces.filter(|these| these.len() * filter.states.len().max(1) <= STRETCHES_MAX);
     match (owner, filter.states.is_empty(), few) {
         (Some(owner), false, _) if filter.is_live => states()
@@ -97,13 +136,15 @@ fn of_many(filter: &RunFilter) -> Vec<Stretch> {
     }
 }
 
-/// The stretches in which definitions of that kind lie, of that owner or of all, in these namespaces or in all.
-pub(in crate::runs::embedded) fn of_definitions(
-    kind: u8,
-    owner: Option<&str>,
-    namespaces: Option<&[Namespace]>,
-) -> Vec<Stretch> {
-    let owner = owner.map(|owner| Value::Text(owner.to_owned()));
+/// The stretches in which definitions of that kind lie, in these scopes or in all.
+pub(in crate::runs::embedded) fn of_definitions(kind: u8, scopes: Option<&[Scope]>) -> Vec<Stretch> {
+    let parts = parts(scopes);
+    parts.iter().flat_map(|part| definitions_of(kind, part)).collect()
+}
+
+fn definitions_of(kind: u8, part: &Part) -> Vec<Stretch> {
+    let owner = part.owner.clone().map(Value::Text);
+    let namespaces = part.namespaces.as_deref();
     let stretch = |index| Stretch::new("definition", index).within("kind", Value::Integer(kind.into()));
     match (owner, namespaces.filter(|these| these.len() <= STRETCHES_MAX)) {
         (Some(owner), Some(few)) => few
@@ -125,9 +166,14 @@ pub(in crate::runs::embedded) fn of_definitions(
     }
 }
 
-/// The stretches in which open input requests lie, of that owner or of all, in these namespaces or in all.
-pub(super) fn of_requests(owner: Option<&str>, namespaces: Option<&[Namespace]>) -> Vec<Stretch> {
-    let owner = owner.map(|owner| Value::Text(owner.to_owned()));
+/// The stretches in which open input requests lie, in these scopes or in all.
+pub(super) fn of_requests(scopes: Option<&[Scope]>) -> Vec<Stretch> {
+    parts(scopes).iter().flat_map(requests_of).collect()
+}
+
+fn requests_of(part: &Part) -> Vec<Stretch> {
+    let owner = part.owner.clone().map(Value::Text);
+    let namespaces = part.namespaces.as_deref();
     let stretch = |index| Stretch::new("input_request", index);
     match (owner, namespaces.filter(|these| these.len() <= STRETCHES_MAX)) {
         (Some(owner), Some(few)) => few

@@ -11,7 +11,7 @@ use crate::runs::embedded::{SCHEMA, writer};
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::{
     BatchOutcome, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
-    NewInputRequest, NewRun, RunBatch, RunFilter, RunOrder, RunProgress, RunReader, RunWrite,
+    NewInputRequest, NewRun, RunBatch, RunFilter, RunOrder, RunProgress, RunReader, RunWrite, Scope,
 };
 
 const N_OTHERS: u64 = 30_000;
@@ -94,15 +94,15 @@ impl Table {
         if !filter.states.is_empty() {
             return;
         }
-        let (owner, namespaces) = (filter.owner.as_deref(), filter.namespaces.as_deref());
+        let scopes = filter.scopes.as_deref();
         let (page, n_steps) = self.steps(|reader| {
-            let page = reader.open_input_requests(owner, namespaces, None, 20);
+            let page = reader.open_input_requests(scopes, None, 20);
             page.expect("reads")
         });
         assert_eq!((page.requests.len(), page.next), (1, None), "{filter:?}");
         assert!(n_steps < STEPS_MAX, "{n_steps} steps for requests of {filter:?}");
         let (page, n_steps) = self.steps(|reader| {
-            let page = reader.definitions(DefinitionKind::SavedPlan, owner, namespaces, None, 20);
+            let page = reader.definitions(DefinitionKind::SavedPlan, scopes, None, 20);
             page.expect("reads")
         });
         assert_eq!((page.definitions.len(), page.next()), (1, None), "{filter:?}");
@@ -159,10 +159,11 @@ fn wanted() -> RunBatch {
 }
 
 fn filter(namespaces: Option<&[&str]>, owner: Option<&str>, states: &[u8]) -> RunFilter {
-    let named = |names: &[&str]| names.iter().filter_map(|name| Namespace::parse(name)).collect();
+    let named = |names: &[&str]| -> Vec<Namespace> {
+        names.iter().filter_map(|name| Namespace::parse(name)).collect()
+    };
     RunFilter {
-        namespaces: namespaces.map(named),
-        owner: owner.map(str::to_owned),
+        scopes: Scope::each(owner, namespaces.map(named).as_deref()),
         states: states.to_vec(),
         is_live: !states.is_empty(),
         ..RunFilter::default()

@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use escapement_model::Namespace;
-
 use super::{Keeper, RunContents};
 use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
@@ -97,8 +95,7 @@ impl RunContents {
     pub(in crate::runs::memory) fn definitions(
         &self,
         kind: DefinitionKind,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         before: Option<DefinitionKey>,
         limit: usize,
     ) -> DefinitionPage {
@@ -111,8 +108,7 @@ impl RunContents {
         let shown = all
             .into_iter()
             .take(ROWS_LOOKED_AT_MAX)
-            .filter(|definition| owner.is_none() || owner == definition.owner.as_deref())
-            .filter(|definition| namespaces.is_none_or(|these| these.contains(&definition.namespace)));
+            .filter(|definition| Scope::any_has(scopes, &definition.namespace, definition.owner.as_deref()));
         let mut page = page(shown, limit);
         if !page.has_more {
             page.ends_at(reached);

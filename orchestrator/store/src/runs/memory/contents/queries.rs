@@ -3,9 +3,10 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use escapement_model::{InputRequestId, Namespace, RunId};
+use escapement_model::{InputRequestId, RunId};
 
 use super::{Entry, RunContents};
+use crate::runs::definitions::Scope;
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::stored::{
     InputRequestPage, JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunPage,
@@ -14,11 +15,14 @@ use crate::runs::stored::{
 
 fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
     let same = |wanted: &Option<String>, name: &Option<String>| wanted.is_none() || wanted == name;
-    let (created, namespaces) = (&run.created, filter.namespaces.as_ref());
+    let created = &run.created;
     (filter.states.is_empty() || filter.states.contains(&run.progress.state))
         && (!filter.is_live || run.progress.ended_at.is_none())
-        && namespaces.is_none_or(|these| these.contains(&created.namespace))
-        && same(&filter.owner, &created.owner)
+        && Scope::any_has(
+            filter.scopes.as_deref(),
+            &created.namespace,
+            created.owner.as_deref(),
+        )
         && same(&filter.plan, &created.plan)
         && same(&filter.goal, &created.goal)
         && same(&filter.trigger, &created.trigger)
@@ -134,8 +138,7 @@ impl RunContents {
 
     pub(in crate::runs::memory) fn open_input_requests(
         &self,
-        owner: Option<&str>,
-        namespaces: Option<&[Namespace]>,
+        scopes: Option<&[Scope]>,
         after: Option<u64>,
         limit: usize,
     ) -> InputRequestPage {
@@ -150,8 +153,7 @@ impl RunContents {
                 return page;
             }
             page.next = Some(request.number);
-            let is_there = namespaces.is_none_or(|these| these.contains(&request.namespace));
-            if is_there && (owner.is_none() || owner == request.owner.as_deref()) {
+            if Scope::any_has(scopes, &request.namespace, request.owner.as_deref()) {
                 page.requests.push(request.clone());
             }
         }

@@ -1,0 +1,62 @@
+//! What lists show to a caller. Reads nothing.
+
+use super::Caller;
+use crate::errors::Rejection;
+use escapement_access::Denial;
+use escapement_model::Namespace;
+use escapement_store::runs::Scope;
+
+impl Caller {
+    /// What a list is about: of what the caller finds, what lies in the namespace that is asked for and is that user's; `None`:
+    /// everything there is.
+    ///
+    /// # Errors
+    /// As [`Caller::namespace`], and if it finds others there and not the user that is asked for.
+    pub(crate) fn listed(&self, namespace: &str, user: &str) -> Result<Option<Vec<Scope>>, Rejection> {
+        let found = match namespace.is_empty() {
+            true => {
+                self.hold_found(None);
+                self.scopes()
+            }
+            false => self.scopes_in(&self.namespace(namespace)?),
+        };
+        let listed = of_user(found, user)?;
+        Ok((!listed.contains(&Scope::EVERYTHING)).then_some(listed))
+    }
+
+    /// The user that a request about one namespace is about: the one that is asked for, else the first whose things the caller finds
+    /// there; `None`: every one.
+    ///
+    /// # Errors
+    /// As [`Caller::listed`].
+    pub(crate) fn listed_user(
+        &self,
+        namespace: &Namespace,
+        requested: &str,
+    ) -> Result<Option<String>, Rejection> {
+        let found = of_user(self.scopes_in(namespace), requested)?;
+        let is_free = found.iter().any(|scope| scope.owner.is_none());
+        let mut users = found.into_iter().filter_map(|scope| scope.owner);
+        Ok(if is_free { None } else { users.next() })
+    }
+}
+
+/// Of these, what is of the user that is asked for.
+///
+/// # Errors
+/// [`Denial::UserNotPermitted`] if there are some, and none of them is.
+fn of_user(found: Vec<Scope>, requested: &str) -> Result<Vec<Scope>, Rejection> {
+    if requested.is_empty() || found.is_empty() {
+        return Ok(found);
+    }
+    let is_of = |scope: &Scope| scope.owner.as_deref().is_none_or(|owner| owner == requested);
+    let of_user = found.into_iter().filter(is_of).map(|scope| Scope {
+        owner: Some(requested.to_owned()),
+        ..scope
+    });
+    let of_user: Vec<Scope> = of_user.collect();
+    match of_user.is_empty() {
+        true => Err(Denial::UserNotPermitted { field: "user_id" }.into()),
+        false => Ok(of_user),
+    }
+}
