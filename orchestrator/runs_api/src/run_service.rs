@@ -17,7 +17,7 @@ mod list;
 mod lookup;
 mod notices;
 mod patience;
-mod preview_of_none;
+mod preview;
 mod results;
 mod revision_result;
 mod revisions;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_wire::json::{outside, to_opaque};
 use escapement_transport::{Newcomers, Place};
+use escapement_wire::json::{outside, to_opaque};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;

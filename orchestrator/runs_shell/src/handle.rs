@@ -2,17 +2,17 @@
 
 mod discard;
 mod forks;
+mod questions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 
-use escapement_model::{ExecutionId, RunId};
+use escapement_model::RunId;
 use escapement_run::{Blobs, Input, RefusedReason, Run};
 use escapement_runs::NotHandled;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
-use escapement_wire::v1::ExplainExecutionResponse;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -23,13 +23,11 @@ use crate::clock::Clock;
 use crate::error::CallError;
 use crate::evaluator::Evaluator;
 use crate::follow::{Follow, FollowAll, Follows};
-use crate::limits::{
-    ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX, RECORD_PATIENCE,
-};
+use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Received, Returned, Room, StoreWorkOf};
 use crate::readers::{RunReaders, of_fault};
-use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
+use crate::records::ExecutionQuestion;
 use crate::rights::Rights;
 use crate::seen::SeenActions;
 use crate::tally::{Happened, Tally};
@@ -221,48 +219,6 @@ impl RunsHandle {
         let room = self.room(0).await?;
         self.send(Message::Store(Box::new(StoreWorkOf { work, answer }), room))?;
         answer_of(answered).await?
-    }
-
-    /// What the contract has on record of these executions, in their order. Empty if it does not answer in time.
-    pub async fn records_of(&self, executions: Vec<ExecutionId>) -> Vec<ExecutionRecord> {
-        self.ask(executions, ExecutionQuestion::Records).await
-    }
-
-    /// Returns why each of these executions has not ended, in their order; `None` for one that has ended or is not known.
-    /// Empty if the contract does not answer in time.
-    pub async fn explanations_of(
-        &self,
-        executions: Vec<ExecutionId>,
-    ) -> Vec<Option<ExplainExecutionResponse>> {
-        self.ask(executions, ExecutionQuestion::Explanations).await
-    }
-
-    async fn ask<A>(
-        &self,
-        executions: Vec<ExecutionId>,
-        question: impl FnOnce(Question<A>) -> ExecutionQuestion,
-    ) -> Vec<A> {
-        let Some(records) = self.0.records.get().filter(|_| !executions.is_empty()) else {
-            return Vec::new();
-        };
-        let (answer, answered) = oneshot::channel();
-        let asked = async {
-            records
-                .send(question(Question { executions, answer }))
-                .await
-                .ok()?;
-            answered.await.ok()
-        };
-        timeout(RECORD_PATIENCE, asked)
-            .await
-            .ok()
-            .flatten()
-            .unwrap_or_default()
-    }
-
-    /// Who answers questions about records of executions; the first one counts.
-    pub(crate) fn ask_for_records_by(&self, records: tokio::sync::mpsc::Sender<ExecutionQuestion>) {
-        let _first = self.0.records.set(records);
     }
 
     /// Looks at a run as it durably is: on the thread of runs while it lives, so be short; from the store once it has ended.

@@ -178,7 +178,7 @@ pub struct Config {
 
     /// Connections at a time; 1 to 1000000. One more is closed at once. Each takes an open file: the limit of open
     /// files is raised to the hard one, and a lower one than needed lowers this number, with a warning unless it is the default.
-    #[arg(long, env = "ESCAPEMENT_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = MAX_CONNECTIONS,
+    #[arg(long, env = "ESCAPEMENT_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = escapement_transport::MAX_CONNECTIONS,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
 
@@ -436,8 +436,6 @@ fn parse_peer(text: &str) -> Result<String, String> {
 }
 
 /// Executions that run at a time, unless the operator says otherwise.
-/// Default of `--max-connections`.
-pub(crate) const MAX_CONNECTIONS: u32 = 20_000;
 const MAX_RUNNING_EXECUTIONS: u32 = 1_024;
 /// Runs read a result when it is there, and again after a restart: an hour is enough for both.
 const RUNS_KEEP_SETTLED_MS_MIN: u64 = 3_600_000;

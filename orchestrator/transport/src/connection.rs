@@ -1,26 +1,28 @@
 //! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 //! Knows no service.
 
+mod serving;
 mod usage;
 
+use self::serving::answered_by;
 use self::usage::{OpenRequest, Usage};
-use crate::body_prefetch::PrefetchedBody;
 use crate::call_access::{AccessRules, Ending};
 use crate::call_class::{CallClass, class_of, message_bytes_max};
 use crate::call_limits::Gate;
+use crate::call_slots::PendingUpload;
 use crate::credentials_end::{CallScopes, CredentialsEnd};
 use crate::fair_stream::FairStream;
 use crate::guarded::Guarded;
 use crate::limits::{
     CONNECTION_CLOSE_TIMEOUT, CONNECTION_IDLE_MAX, CONNECTION_WINDOW_BYTES, HEADER_LIST_BYTES_MAX,
-    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LARGE_REQUEST_BYTES, STRANGER_IDLE_MAX, STREAM_WINDOW_BYTES,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, STRANGER_IDLE_MAX, STREAM_WINDOW_BYTES,
     STREAMS_PER_CONNECTION_MAX,
 };
 use crate::newcomers::{Newcomers, Place};
 use crate::peer::Peer;
-use crate::refusal::{Refusal, of_denial};
+use crate::refusal::of_denial;
 use crate::refused_body::throw_away;
-use crate::request_body::RequestBody;
+use crate::request_body::{BodyBudget, RequestBody};
 use crate::response_budget::{ResponsePermit, TakeDeadline};
 use crate::share::{CallTenant, SharePart};
 use crate::tally::{Carrier, FollowedCall, Happened, Tally};
@@ -40,7 +42,6 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
@@ -237,13 +238,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let open = OpenRequest::new(&self.usage, place, &principal);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class, tenant.clone());
-        let request = request.map(|body| match bytes {
-            None => RequestBody::unlimited(body),
-            Some(bytes) => {
-                let place = incomplete.map(|incomplete| (incomplete, class));
-                RequestBody::limited(body, message_bytes_max(class), bytes, place)
-            }
-        });
+        let request = request.map(|body| within(bytes, body, class, incomplete));
         let (mut routes, gate) = (self.routes.clone(), self.gate.clone());
         // A stranger may ask, but not keep the answer on its way for ever.
         let is_bounded = class == CallClass::Health && principal.has_proven_nothing();
@@ -251,20 +246,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let answered = async move {
             Ok::<_, Infallible>(match callers {
                 None => routes.call(request).await?,
-                // Threads of their own: what workers and operators say waits for no caller.
-                Some(callers) => {
-                    let (head, body) = request.into_parts();
-                    let mut body = PrefetchedBody::new(body);
-                    let is_quick = class.hands_in() && body.is_small().await;
-                    let is_large =
-                        class != CallClass::Reflections && body.announced().await > LARGE_REQUEST_BYTES;
-                    let answer = routes.call(hyper::Request::from_parts(head, body));
-                    let threads = if is_large { callers.large } else { callers.small };
-                    match is_quick {
-                        true => answer.await?,
-                        false => served_by(threads, answer).await,
-                    }
-                }
+                Some(callers) => answered_by(callers, class, routes, request).await?,
             })
         };
         Box::pin(async move {
@@ -302,6 +284,20 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     }
 }
 
+/// Counts the bytes of a body that has a limit, and ends the wait for it.
+fn within(
+    bytes: Option<BodyBudget>,
+    body: Incoming,
+    class: CallClass,
+    incomplete: Option<PendingUpload>,
+) -> RequestBody<Incoming> {
+    let Some(bytes) = bytes else {
+        return RequestBody::unlimited(body);
+    };
+    let place = incomplete.map(|incomplete| (incomplete, class));
+    RequestBody::limited(body, message_bytes_max(class), bytes, place)
+}
+
 impl ConnectionService {
     /// The end of a call that may stay open, for want of what its caller was let in for. A session looks to that itself.
     fn end_of<B>(
@@ -324,21 +320,6 @@ impl ConnectionService {
             request.extensions_mut().insert(scopes.clone());
             Box::pin(end.taken_away(scopes)) as End
         })
-    }
-}
-
-/// The answer to a call that is served elsewhere. Dropping the future ends the serving.
-async fn served_by(
-    threads: Handle,
-    answer: impl Future<Output = Result<hyper::Response<Body>, Infallible>> + Send + 'static,
-) -> hyper::Response<Body> {
-    let mut serving = JoinSet::new();
-    serving.spawn_on(answer, &threads);
-    match serving.join_next().await {
-        Some(Ok(Ok(answer))) => answer,
-        Some(Err(ended)) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        // The orchestrator ends.
-        Some(Err(_)) | None => Status::from(Refusal::Stopping).into_http(),
     }
 }
 

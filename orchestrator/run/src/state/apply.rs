@@ -1,12 +1,8 @@
 //! What each entry of the journal changes. Total: an entry that was decided can always be applied.
 
 use super::units::memoized;
-use super::{
-    ArtifactState, Checkpoint, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage,
-};
-use crate::journal::{
-    CheckpointCreated, Entry, Event, Failure, OutcomeClass, PlanCreated, ToolCalled, ToolOutput,
-};
+use super::{ArtifactState, End, PendingEvaluation, RunState, Stage, StepStage, StepState, UnitStage};
+use crate::journal::{Entry, Event, Failure, OutcomeClass, PlanCreated, ToolCalled, ToolOutput};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -146,21 +142,6 @@ impl RunState {
         }
     }
 
-    fn checkpoint_created(&mut self, checkpoint: &CheckpointCreated, at: i64) {
-        let completed = self.steps_in(StepStage::Completed);
-        self.checkpoints.push(Checkpoint {
-            number: checkpoint.number,
-            at,
-            data: checkpoint.data.clone(),
-            completed,
-            revision_number: self.revision_number,
-            session: self.session.as_ref().map(|session| session.state.clone()),
-        });
-        if self.checkpoints.len() > CHECKPOINTS_KEPT {
-            self.checkpoints.remove(0);
-        }
-    }
-
     fn end(&mut self, event: &Event, at: i64) {
         let (stage, end) = match event {
             Event::RunCompleted(end) => {
@@ -260,7 +241,7 @@ impl RunState {
         self.recoveries = 0;
     }
 
-    fn steps_in(&self, stage: StepStage) -> Vec<u32> {
+    pub(super) fn steps_in(&self, stage: StepStage) -> Vec<u32> {
         let steps = (0..).zip(&self.steps);
         steps
             .filter(|(_, step)| step.stage() == stage)
@@ -448,6 +429,3 @@ impl RunState {
         }
     }
 }
-
-/// Checkpoints that a state holds.
-const CHECKPOINTS_KEPT: usize = 64;

@@ -1,6 +1,7 @@
 //! What a run remembers of a moment.
 
-use crate::journal::Stored;
+use super::{RunState, StepStage};
+use crate::journal::{CheckpointCreated, Stored};
 use alloc::vec::Vec;
 use prost::Message;
 
@@ -26,3 +27,23 @@ pub struct Checkpoint {
     #[prost(message, optional, tag = "6")]
     pub session: Option<Stored>,
 }
+
+impl RunState {
+    pub(super) fn checkpoint_created(&mut self, checkpoint: &CheckpointCreated, at: i64) {
+        let completed = self.steps_in(StepStage::Completed);
+        self.checkpoints.push(Checkpoint {
+            number: checkpoint.number,
+            at,
+            data: checkpoint.data.clone(),
+            completed,
+            revision_number: self.revision_number,
+            session: self.session.as_ref().map(|session| session.state.clone()),
+        });
+        if self.checkpoints.len() > CHECKPOINTS_KEPT {
+            self.checkpoints.remove(0);
+        }
+    }
+}
+
+/// Checkpoints that a state holds.
+const CHECKPOINTS_KEPT: usize = 64;

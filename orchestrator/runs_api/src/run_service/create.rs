@@ -1,8 +1,7 @@
-//! `CreateRun` and `PreviewRun`: from what was asked to what is run.
+//! `CreateRun`: from a request to what is run.
 
 use super::Runs;
 use super::ids::{client_request, new_id_seed, new_run_id, spelled_digest};
-use super::preview_of_none::preview_of_none;
 use crate::caller::{Caller, Made, check_run, scope};
 use crate::errors::Rejection;
 use crate::expressions;
@@ -13,22 +12,19 @@ use crate::saved::{self, profiles};
 use crate::sizes;
 use crate::views::{Detail, run_view};
 use bytes::Bytes;
-use escapement_model::spelling::Speller;
 use escapement_model::{Opaque, PlanId, RunId};
 use escapement_run::journal::Responder;
 use escapement_run::plan::import::{Format, import};
 use escapement_run::plan::{self, Plan, Violations};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, Spec, stored_name};
-use escapement_run::{Blobs, Run, planner, preview};
+use escapement_run::{Blobs, Run};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Links};
-use escapement_runs_shell::catalogue::catalogue;
-use escapement_runs_shell::{CallError, Origin};
+use escapement_runs_shell::CallError;
 use escapement_store::runs::{ClientRequest, DefinitionKind};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Causes of a run that a trigger starts.
@@ -54,11 +50,11 @@ impl Started {
 }
 
 /// Everything that a run is made from.
-struct Resolved {
-    spec: Spec,
-    plan: Arc<Plan>,
-    profiles: Vec<ActionProfile>,
-    plan_id: Option<String>,
+pub(super) struct Resolved {
+    pub(super) spec: Spec,
+    pub(super) plan: Arc<Plan>,
+    pub(super) profiles: Vec<ActionProfile>,
+    pub(super) plan_id: Option<String>,
 }
 
 impl Runs {
@@ -112,7 +108,11 @@ impl Runs {
     }
 
     /// In whose name the caller makes the run, and where. The saved plan is one that it may find.
-    async fn made_by(&self, request: &v1::CreateRunRequest, caller: &Caller) -> Result<Made, Rejection> {
+    pub(super) async fn made_by(
+        &self,
+        request: &v1::CreateRunRequest,
+        caller: &Caller,
+    ) -> Result<Made, Rejection> {
         if let Some(What::PlanId(plan_id)) = &request.what {
             let kind = DefinitionKind::SavedPlan;
             caller
@@ -186,82 +186,8 @@ impl Runs {
         }
     }
 
-    pub(super) async fn preview_run(
-        &self,
-        request: v1::PreviewRunRequest,
-        caller: &Caller,
-    ) -> Result<v1::PreviewRunResponse, Rejection> {
-        let request = request
-            .run
-            .ok_or_else(|| Rejection::field("run", "INVALID_ARGUMENT", "is required"))?;
-        let made = self.made_by(&request, caller).await?;
-        let resolved = match self.resolve(&request, &made).await? {
-            Ok(resolved) => resolved,
-            Err(violations) => return Ok(preview_of_none(&violations)),
-        };
-        let Resolved {
-            spec, plan, profiles, ..
-        } = &resolved;
-        let preview = preview(plan, spec, profiles);
-        let n = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        Ok(v1::PreviewRunResponse {
-            valid: true,
-            violations: Vec::new(),
-            attempts_max: n(preview.attempts_max),
-            model_calls_max: n(preview.model_calls_max),
-            tool_calls_max: n(preview.tool_calls_max),
-            children_max: n(preview.children_max),
-            active_ms_max: n(preview.active_ms_max),
-            lifetime_ms: n(preview.lifetime_ms),
-            plan_approval: preview.plan_approval,
-            questions: preview.questions,
-            gates: preview.gates,
-            suggestions: self.suggestions(&preview.unknown_actions, &made.origin),
-            unknown_actions: preview.unknown_actions,
-            canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
-            revision_digest: plan::revision_text(&plan.digest),
-            planner_calls_max: preview.planner_calls_max.try_into().unwrap_or(i64::MAX),
-            planner_prompt: self.planner_prompt(&resolved).await?,
-            run: Some(as_it_would_be(resolved)),
-        })
-    }
-
-    /// For each of these actions that may be a misspelling, what may have been meant of what the author may have called.
-    fn suggestions(&self, unknown: &[String], origin: &Origin) -> Vec<v1::ActionSuggestion> {
-        if unknown.is_empty() {
-            return Vec::new();
-        }
-        let rights = self.runs.rights();
-        let mut known = self.runs.seen().names();
-        known.retain(|action| rights.permit(origin, action));
-        let mut speller = Speller::new(&known.iter().map(String::as_str).collect());
-        let suggestions = unknown.iter().map(|action| v1::ActionSuggestion {
-            action: action.clone(),
-            similar: speller.suggestions(action),
-        });
-        suggestions
-            .filter(|suggestion| !suggestion.similar.is_empty())
-            .collect()
-    }
-
-    // RUN-11.4
-    /// What the planner would be sent first.
-    async fn planner_prompt(&self, resolved: &Resolved) -> Result<Option<Opaque>, Rejection> {
-        let spec = &resolved.spec;
-        let Some(planner) = spec.planner.as_deref().filter(|_| !spec.goal.is_empty()) else {
-            return Ok(None);
-        };
-        let allowed: BTreeSet<String> = planner.catalogue.iter().cloned().collect();
-        let (rights, origin) = (self.runs.rights(), Origin::of(spec));
-        let is_wanted = move |action: &str| {
-            (allowed.is_empty() || allowed.contains(action)) && rights.permit(&origin, action)
-        };
-        let catalogue = catalogue(&self.runs, is_wanted).await?;
-        Ok(planner::first_prompt(spec, planner, catalogue))
-    }
-
     /// Checks and resolves a request. The inner error: the document is no plan.
-    async fn resolve(
+    pub(super) async fn resolve(
         &self,
         request: &v1::CreateRunRequest,
         made: &Made,
@@ -426,7 +352,7 @@ fn some(text: &str) -> Option<String> {
 }
 
 /// The run without what only a run that is made has.
-fn as_it_would_be(resolved: Resolved) -> v1::Run {
+pub(super) fn as_it_would_be(resolved: Resolved) -> v1::Run {
     let run_id = RunId::from_random([0; 16]);
     let Resolved {
         spec, plan, profiles, ..

@@ -4,9 +4,8 @@ use super::attempts::{payload, unit_text};
 use super::spending::{spent, usage_data};
 use super::words::{count, digest_text, effect_word, signed, skip_word, uuid_text};
 use bytes::Bytes;
-use escapement_model::hex;
 use escapement_model::opaque::{ListBuilder, StructBuilder, value};
-use escapement_model::{Opaque, RunId};
+use escapement_model::{Opaque, RunId, hex};
 use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{
     ArtifactCreated, Entry, Event, Failure, InputRequest, RequestAnswer, StepMemoized, Stored, ToolCalled,

@@ -34,8 +34,8 @@ use escapement_runs_shell::{CaughtUp, RunsHandle};
 use escapement_sinks::{CannotStart, Deliveries, Sinks};
 use escapement_store::{Embedded, Reader, Store};
 use escapement_traces::{Flush, SERVICE_NAME, Traces};
-use escapement_transport::CallerThreads;
 use escapement_transport::reload::Looks;
+use escapement_transport::{CallerThreads, connections_for};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::pin::Pin;
@@ -46,7 +46,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::info;
 
 /// Serves until a signal asks for the end.
 ///
@@ -56,13 +56,12 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let logs = start_logging(config)?;
     let (boot_id, token_key) = (BootId::new(draw()?), draw()?);
     let security = Security::load(config)?.of_attempts(AttemptSeal::new(token_key));
-    let connections_max = connections_max(config.max_connections)?;
+    let connections_max = connections_for(config.max_connections, files::raise_limit()).map_err(few_files)?;
     let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
-    let readers = Readers::open(&store).map_err(Failure::Store)?;
     let reader = store.reader().map_err(Failure::Store)?;
     let recovered = unsettled(config, reader.as_ref())?;
-    let mut runtimes = Runtimes::start()?;
+    let (mut runtimes, readers) = (Runtimes::start()?, Readers::open(&store).map_err(Failure::Store)?);
     let listener = runtimes.edge.block_on(listen(config.listen))?;
     let figures = figures::listen(config)?;
     let metrics = figures.as_ref().map(|figures| figures.metrics.clone());
@@ -238,7 +237,8 @@ async fn serve(
     let accepting = Arc::clone(&connections);
     let accept_closing = edge.closing.clone();
     let accept = tokio::spawn(async move { accepting.accept(listener, routes, accept_closing).await });
-    announce(address);
+    // The one line on stdout, for the program that started this one. An address needs no escapes.
+    escapement_process::announce(&format!(r#"{{"event":"serving","address":"{address}"}}"#));
     info!(%address, "serving");
     edge.metrics.iter().for_each(|metrics| metrics.set_ready(true));
     service::ready();
@@ -393,44 +393,11 @@ fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {
     }
 }
 
-/// As many connections as were asked for, or as there can be open files.
-///
-/// # Errors
-/// [`Failure::Configuration`] if the stores alone would need nearly all of them.
-fn connections_max(asked: u32) -> Result<u32, Failure> {
-    let Some(open_files) = files::raise_limit() else {
-        return Ok(asked);
-    };
-    if open_files < OPEN_FILES_MIN {
-        return Err(Failure::Configuration {
-            setting: "the limit of open files".to_owned(),
-            problem: format!(
-                "is {open_files}, and the stores and a few connections need {OPEN_FILES_MIN}; raise it with `ulimit -n`, \
-                 or with LimitNOFILE= of a systemd unit"
-            ),
-        });
+fn few_files(problem: String) -> Failure {
+    Failure::Configuration {
+        setting: "the limit of open files".to_owned(),
+        problem,
     }
-    let fitting = open_files.saturating_sub(OTHER_FILES_MAX.min(open_files / 4 * 3));
-    match u32::try_from(fitting) {
-        // The default is more than many machines allow, and nothing is wrong with that.
-        Ok(fitting) if asked == crate::config::MAX_CONNECTIONS => Ok(fitting.min(asked)),
-        Ok(fitting) if fitting < asked => {
-            warn!(
-                open_files,
-                max_connections = asked,
-                lowered_to = fitting,
-                "the limit of open files allows fewer connections than --max-connections; raise it, or lower the setting"
-            );
-            Ok(fitting)
-        }
-        Ok(_) | Err(_) => Ok(asked),
-    }
-}
-
-/// The one line on stdout, for the program that started this one and must know the port.
-fn announce(address: SocketAddr) {
-    // An address needs no escapes.
-    escapement_process::announce(&format!(r#"{{"event":"serving","address":"{address}"}}"#));
 }
 
 /// A thread that panics ends the process, so what comes here is always a result.
@@ -441,9 +408,5 @@ fn join<T>(thread: &'static str, handle: JoinHandle<T>) -> Option<T> {
         .ok()
 }
 
-/// With fewer open files it does not start: three quarters of them are for the stores and the sinks.
-const OPEN_FILES_MIN: u64 = 96;
-/// Open files beside connections: those of the store and of the sinks.
-const OTHER_FILES_MAX: u64 = 128;
 /// Each runtime has a thread for so many processors.
 const THREADS_SHARE: usize = 2;

@@ -1,0 +1,103 @@
+//! `PreviewRun`: what can be said of a run before it starts. Stores nothing.
+
+use super::Runs;
+use super::create::{Resolved, as_it_would_be};
+use crate::caller::Caller;
+use crate::errors::Rejection;
+use escapement_model::Opaque;
+use escapement_model::spelling::Speller;
+use escapement_run::plan::{self, Violations};
+use escapement_run::{planner, preview};
+use escapement_runs_shell::Origin;
+use escapement_runs_shell::catalogue::catalogue;
+use escapement_wire::runs::v1;
+use std::collections::BTreeSet;
+
+impl Runs {
+    pub(super) async fn preview_run(
+        &self,
+        request: v1::PreviewRunRequest,
+        caller: &Caller,
+    ) -> Result<v1::PreviewRunResponse, Rejection> {
+        let request = request
+            .run
+            .ok_or_else(|| Rejection::field("run", "INVALID_ARGUMENT", "is required"))?;
+        let made = self.made_by(&request, caller).await?;
+        let resolved = match self.resolve(&request, &made).await? {
+            Ok(resolved) => resolved,
+            Err(violations) => return Ok(preview_of_none(&violations)),
+        };
+        let Resolved {
+            spec, plan, profiles, ..
+        } = &resolved;
+        let preview = preview(plan, spec, profiles);
+        let n = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        Ok(v1::PreviewRunResponse {
+            valid: true,
+            violations: Vec::new(),
+            attempts_max: n(preview.attempts_max),
+            model_calls_max: n(preview.model_calls_max),
+            tool_calls_max: n(preview.tool_calls_max),
+            children_max: n(preview.children_max),
+            active_ms_max: n(preview.active_ms_max),
+            lifetime_ms: n(preview.lifetime_ms),
+            plan_approval: preview.plan_approval,
+            questions: preview.questions,
+            gates: preview.gates,
+            suggestions: self.suggestions(&preview.unknown_actions, &made.origin),
+            unknown_actions: preview.unknown_actions,
+            canonical_order: plan.steps.iter().map(|step| step.key.clone()).collect(),
+            revision_digest: plan::revision_text(&plan.digest),
+            planner_calls_max: preview.planner_calls_max.try_into().unwrap_or(i64::MAX),
+            planner_prompt: self.planner_prompt(&resolved).await?,
+            run: Some(as_it_would_be(resolved)),
+        })
+    }
+
+    /// For each of these actions that may be a misspelling, what may have been meant of what the author may have called.
+    fn suggestions(&self, unknown: &[String], origin: &Origin) -> Vec<v1::ActionSuggestion> {
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let rights = self.runs.rights();
+        let mut known = self.runs.seen().names();
+        known.retain(|action| rights.permit(origin, action));
+        let mut speller = Speller::new(&known.iter().map(String::as_str).collect());
+        let suggestions = unknown.iter().map(|action| v1::ActionSuggestion {
+            action: action.clone(),
+            similar: speller.suggestions(action),
+        });
+        suggestions
+            .filter(|suggestion| !suggestion.similar.is_empty())
+            .collect()
+    }
+
+    // RUN-11.4
+    /// What the planner would be sent first.
+    async fn planner_prompt(&self, resolved: &Resolved) -> Result<Option<Opaque>, Rejection> {
+        let spec = &resolved.spec;
+        let Some(planner) = spec.planner.as_deref().filter(|_| !spec.goal.is_empty()) else {
+            return Ok(None);
+        };
+        let allowed: BTreeSet<String> = planner.catalogue.iter().cloned().collect();
+        let (rights, origin) = (self.runs.rights(), Origin::of(spec));
+        let is_wanted = move |action: &str| {
+            (allowed.is_empty() || allowed.contains(action)) && rights.permit(&origin, action)
+        };
+        let catalogue = catalogue(&self.runs, is_wanted).await?;
+        Ok(planner::first_prompt(spec, planner, catalogue))
+    }
+}
+
+/// Returns the preview of a run whose plan is none.
+fn preview_of_none(violations: &Violations) -> v1::PreviewRunResponse {
+    let violations = violations.iter().map(|violation| v1::PlanViolation {
+        path: violation.path.clone(),
+        code: violation.code.as_str().to_owned(),
+        message: violation.message.clone(),
+    });
+    v1::PreviewRunResponse {
+        violations: violations.collect(),
+        ..v1::PreviewRunResponse::default()
+    }
+}
