@@ -40,6 +40,8 @@ fn expected(call: &Call, action: Action) -> Expected {
         _ if is_writer => Expected::Exit,
         // The checkpoint of a clean stop: what it does not copy the next start does.
         "stop" | "stop-idle" => Expected::On,
+        // A start notes that its end has not been orderly yet, on the thread that runs live on.
+        _ if call.thread == "runs" => Expected::Exit,
         _ if is_directory => Expected::NoStartOrOn,
         _ => Expected::NoStart,
     }

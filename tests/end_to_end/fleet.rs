@@ -124,7 +124,7 @@ async fn a_stock_worker_shows_its_actions_with_their_schemas() {
         // The most careful words are as good as none.
         let traits = action.traits.unwrap_or_default();
         let expected = match action.name.as_str() {
-            "delay" | "echo" | "fail" => (Effect::Pure, Risk::Safe),
+            "delay" | "echo" | "fail" | "json.filter" | "template.fill" => (Effect::Pure, Risk::Safe),
             "file.read" | "file.stat" => (Effect::World, Risk::Safe),
             _ => (Effect::SideEffect, Risk::Unusual),
         };

@@ -12,7 +12,7 @@ use std::time::Instant;
 use tonic::Code;
 
 /// Values of these keys are other ones in each run.
-const VARYING: [&str; 32] = [
+const VARYING: [&str; 33] = [
     "accepted_at",
     "action_expires_in_ms",
     "at",
@@ -35,6 +35,7 @@ const VARYING: [&str; 32] = [
     "input_request_id",
     "instance_id",
     "next_attempt_in_ms",
+    "root",
     "run_id",
     "seal",
     "session_age_ms",

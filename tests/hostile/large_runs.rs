@@ -86,6 +86,14 @@ pub(crate) fn plan(n: usize) -> v1::Plan {
     }
 }
 
+/// Profile of the action of approvals, so that their runs do not wait for a worker to describe it.
+pub(crate) fn profile_of_approvals() -> v1::ActionProfile {
+    v1::ActionProfile {
+        action: "send".to_owned(),
+        ..v1::ActionProfile::default()
+    }
+}
+
 /// As large as a profile may be.
 pub(crate) fn profile(n: usize) -> v1::ActionProfile {
     let name = |at: usize, n_chars: usize| format!("{at:02}{}", "\u{1f552}".repeat(n_chars - 2));

@@ -1,7 +1,7 @@
 //! Lists of the runs layer whose entries are as large as their makers like: no page is larger than a page may be.
 
 use crate::den::{self, Den};
-use crate::large_runs::{approval, document, plan, profile, trigger, yearly};
+use crate::large_runs::{approval, document, plan, profile, profile_of_approvals, trigger, yearly};
 use escapement_tests::wait_for;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_service_client::ActionServiceClient;
@@ -100,9 +100,14 @@ async fn a_page_of_a_list_is_bounded_in_bytes_and_nothing_is_left_out() {
     assert_eq!(all("ListActionProfiles", list).await, made);
 
     made.clear();
+    let profile = Some(profile_of_approvals());
+    let request = v1::PutActionProfileRequest { profile };
+    actions.put_action_profile(request).await.unwrap();
     for n in 0..150 {
         let answer = runs.create_run(approval(n)).await.unwrap().into_inner();
-        let run_id = answer.run.unwrap().run_id;
+        made.push(answer.run.unwrap().run_id);
+    }
+    for run_id in &made {
         let asks = async || {
             let request = v1::GetRunRequest {
                 run_id: run_id.clone(),
@@ -118,7 +123,6 @@ async fn a_page_of_a_list_is_bounded_in_bytes_and_nothing_is_left_out() {
             (run.state() == State::Waiting).then_some(())
         };
         wait_for("the run to ask", den::LIMIT, asks).await.unwrap();
-        made.push(run_id);
     }
     let list = async |page_token| {
         let request = v1::ListInputRequestsRequest {

@@ -23,7 +23,7 @@ async fn get(world: &World, goal_id: &str) -> Value {
 #[tokio::test]
 async fn s71_goals_have_states_a_hierarchy_and_progress_and_leave_plans_and_runs() {
     let mut world = World::start().await;
-    let root = goal(&world, json!({ "title": "Ship", "user_id": "ada" })).await;
+    let root = goal(&world, json!({ "title": "Ship" })).await;
     let child = goal(&world, json!({ "title": "Test", "parent_id": root })).await;
     assert_eq!(get(&world, &root).await["state"], "active");
     let update =

@@ -3,10 +3,11 @@
 use super::Kind;
 use super::stage::{Stage, ask, drain};
 use crate::den::LIMIT;
-use crate::large_runs::{approval, creation, dense_document, document, question};
+use crate::large_runs::{approval, creation, dense_document, document, profile_of_approvals, question};
 use bytes::Bytes;
 use escapement_tests::wait_for;
 use escapement_wire::runs::v1;
+use escapement_wire::runs::v1::action_service_client::ActionServiceClient;
 use escapement_wire::runs::v1::approval::{ApproveWithEdits, Decision};
 use escapement_wire::runs::v1::artifact_service_client::ArtifactServiceClient;
 use escapement_wire::runs::v1::inbox_service_client::InboxServiceClient;
@@ -34,6 +35,10 @@ fn kind(name: &'static str, worst: &'static str, other_max: u32) -> Kind {
 async fn asked(stage: &mut Stage) {
     let channel = stage.den.channel().await;
     let mut runs = RunServiceClient::new(channel.clone());
+    let profile = Some(profile_of_approvals());
+    let request = v1::PutActionProfileRequest { profile };
+    let mut actions = ActionServiceClient::new(channel.clone());
+    actions.put_action_profile(request).await.unwrap();
     let inbox = InboxServiceClient::new(channel).max_decoding_message_size(64 << 20);
     for n in 0..N_APPROVALS {
         runs.create_run(approval(n)).await.unwrap();

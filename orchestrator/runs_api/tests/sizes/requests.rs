@@ -14,7 +14,7 @@ pub(crate) struct Wanted {
     pub(crate) kept: &'static [&'static str],
 }
 
-/// The request, about what is there.
+/// Creates the request for existing objects.
 pub(crate) fn request_of(method: &MethodDescriptor, wanted: &Wanted, world: &World) -> DynamicMessage {
     let mut text = wanted.request.to_owned();
     for (word, value) in &world.known {
@@ -113,8 +113,16 @@ pub(crate) const REQUESTS: &[Wanted] = &[
     asks("GetStepResult", r#"{"run_id": "RUN", "step_key": "nobody"}"#, RUN),
     asks("ListEvidence", r#"{"run_id": "RUN"}"#, RUN),
     asks("ListRevisions", r#"{"run_id": "RUN"}"#, RUN),
-    asks("GetRevision", r#"{"revision": "REVISION"}"#, &[]),
-    asks("DiffRevisions", r#"{"from": "REVISION", "to": "REVISION"}"#, &[]),
+    asks(
+        "GetRevision",
+        r#"{"revision": {"revision_digest": "REVISION"}}"#,
+        &[],
+    ),
+    asks(
+        "DiffRevisions",
+        r#"{"from": {"revision_digest": "REVISION"}, "to": {"revision_digest": "REVISION"}}"#,
+        &[],
+    ),
     asks("ListCheckpoints", r#"{"run_id": "RUN"}"#, RUN),
     asks("PauseRun", r#"{"run_id": "RUN"}"#, RUN),
     asks("ResumeRun", r#"{"run_id": "RUN"}"#, RUN),

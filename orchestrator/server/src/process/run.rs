@@ -56,7 +56,8 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let logs = start_logging(config)?;
     let (boot_id, token_key) = (BootId::new(draw()?), draw()?);
     let security = Security::load(config)?.of_attempts(AttemptSeal::new(token_key));
-    let connections_max = connections_for(config.max_connections, files::raise_limit()).map_err(few_files)?;
+    let connections_max =
+        connections_for(config.max_connections, files::raise_limit()).map_err(security::few_files)?;
     let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
     let reader = store.reader().map_err(Failure::Store)?;
@@ -390,13 +391,6 @@ fn greeting(config: &Config, engine: &EngineConfig) -> WelcomeDefaults {
         lease_ms: engine.lease_ms,
         peers: config.peers.as_slice().into(),
         traces: config.traces.sampling(),
-    }
-}
-
-fn few_files(problem: String) -> Failure {
-    Failure::Configuration {
-        setting: "the limit of open files".to_owned(),
-        problem,
     }
 }
 

@@ -83,20 +83,17 @@ impl Security {
         let mut rules = AccessRules::none();
         let mut keys = None;
         if let Some(path) = &config.access.access_policy {
-            let policy = PolicyFile::load(path).map_err(|problem| Failure::Configuration {
-                setting: config.given.naming_variable("--access-policy"),
-                problem,
-            })?;
+            let policy = PolicyFile::load(path);
+            let policy =
+                policy.map_err(|problem| wrong(config.given.naming_variable("--access-policy"), problem))?;
             info!(path = %path.display(), %policy, "callers are judged by a policy");
             rules = policy.rules();
             keys = Some(policy.keys());
             sources.push(Box::new(policy));
         }
         let sinks = config.events.events.as_deref().map(SinksFile::reloadable);
-        let sinks = sinks.transpose().map_err(|problem| Failure::Configuration {
-            setting: config.given.naming_variable("--events"),
-            problem,
-        })?;
+        let sinks = sinks.transpose();
+        let sinks = sinks.map_err(|problem| wrong(config.given.naming_variable("--events"), problem))?;
         let current = sinks.as_ref().map(Reloadable::current);
         sources.extend(sinks.map(|sinks| Box::new(sinks) as Box<dyn Reload>));
         let security = Self {
@@ -113,7 +110,7 @@ impl Security {
         Ok(security)
     }
 
-    /// The files that other users of the machine could read or change and should not.
+    /// Returns the files that other users of the machine could read or change and should not.
     fn exposed(&self, config: &Config) -> Vec<Exposed> {
         let secrets = [
             ("--tls-key", &config.security.tls_key),
@@ -131,7 +128,7 @@ impl Security {
             .collect()
     }
 
-    /// The same, with what tells the tokens of this process's attempts from others.
+    /// Adds the seal that distinguishes the tokens of this process's attempts from others.
     pub(crate) fn of_attempts(mut self, attempts: AttemptSeal) -> Self {
         self.rules = self.rules.of_attempts(attempts);
         self
@@ -222,10 +219,15 @@ pub(crate) fn cannot_export(config: &Config, fault: CannotStart) -> Failure {
 }
 
 fn wrong_traces(config: &Config, flag: &str, problem: String) -> Failure {
-    Failure::Configuration {
-        setting: config.given.naming_variable(flag),
-        problem,
-    }
+    wrong(config.given.naming_variable(flag), problem)
+}
+
+pub(super) fn few_files(problem: String) -> Failure {
+    wrong("the limit of open files".to_owned(), problem)
+}
+
+fn wrong(setting: String, problem: String) -> Failure {
+    Failure::Configuration { setting, problem }
 }
 
 /// The way in.

@@ -41,6 +41,8 @@ pub(super) struct Firings {
     arrived: BTreeMap<String, u64>,
     /// What became of instants, by trigger and instant: the firing that says so.
     instants: BTreeMap<(String, i64), String>,
+    /// Triggers whose schedules were set back once, because the clock was.
+    set_back: BTreeSet<String>,
     /// Runs that live, of those that were started by firings, by trigger.
     lived: BTreeMap<String, BTreeSet<[u8; 16]>>,
     /// When the running process looked at schedules last.
@@ -132,6 +134,15 @@ impl Judge {
 
     /// The process that fires looks at all schedules, at that Unix millisecond.
     pub fn looks_at_schedules(&mut self, at: i64) {
+        // TRIG-2.3: an instant in the future has not been handled, so a schedule continues from here.
+        for (trigger, rule) in &mut self.firings.rules {
+            let instants = self.firings.instants.keys().filter(|(of, _)| of == trigger);
+            let last = instants.map(|(_, instant)| *instant).max();
+            if rule.from.max(last.unwrap_or(0)) > at + AHEAD_MS {
+                rule.from = rule.from.min(at);
+                self.firings.set_back.insert(trigger.clone());
+            }
+        }
         self.firings.looked_at = Some(at);
     }
 
@@ -225,7 +236,12 @@ impl Judge {
                 return Err(format!("{instant} is not what was to become of it"));
             }
             let at = (firing.trigger.clone(), instant);
-            if let Some(other) = self.firings.instants.insert(at, firing.id.clone()) {
+            let before = self.firings.instants.insert(at, firing.id.clone());
+            // After a schedule was set back, an instant that was missed then may fire, and one that fired may be noted as missed.
+            let is_set_back = self.firings.set_back.contains(&firing.trigger);
+            let was_missed = |id: &String| self.firings.known.get(id).is_some_and(|it| it.reason == "MISSED");
+            let fires_again = |id: &String| !is_set_back || !is_missed && !was_missed(id);
+            if let Some(other) = before.filter(fires_again) {
                 return Err(format!("{instant} has the firing {other}, too"));
             }
         }
@@ -343,6 +359,8 @@ fn run_of(key: &[u8; 32]) -> [u8; 16] {
 const EVENT_TYPE: &str = "happened";
 /// How the request ids of runs begin that firings start.
 const OF_FIRING: &str = "firing";
+/// Milliseconds by which a schedule may be ahead of the clock without being set back.
+const AHEAD_MS: i64 = 1_000;
 /// An instant is on time for less than a minute, and fires for an hour at most.
 const ON_TIME_MS: i64 = 60_000;
 const WINDOW_MS: i64 = 3_600_000;

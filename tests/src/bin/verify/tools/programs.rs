@@ -42,7 +42,7 @@ pub(crate) const PROGRAMS: &[(Source, &[&str])] = &[
     (Debian("tar"), &["tar"]),
     (
         Debian("util-linux"),
-        &["findmnt", "nsenter", "prlimit", "unshare"],
+        &["findmnt", "nsenter", "prlimit", "setpriv", "unshare"],
     ),
     (Rust, &["cargo", "rustc", "rustdoc"]),
     (
@@ -69,6 +69,7 @@ const COREUTILS: &[&str] = &[
     "cut",
     "date",
     "dd",
+    "df",
     "dirname",
     "du",
     "echo",
@@ -105,4 +106,5 @@ const COREUTILS: &[&str] = &[
     "uname",
     "uniq",
     "wc",
+    "yes",
 ];
