@@ -1,10 +1,28 @@
-//! Phrases of the product's comments and of the protos that a reader would have to translate, each with plain words to use instead.
+//! Plain English: what comments, pages, texts and names may not say.
+//! Old text is excused by a list that only gets shorter: `english.txt` has the number of findings of each rule in each file.
+
+mod names;
+mod rules;
+mod texts;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use escapement_tests::checkout;
 
 use crate::assert_none;
 use crate::layout::is_product;
 use crate::source::{TextFile, text_files};
 
-/// What not to write, and what to write.
+use rules::Finding;
+
+/// Findings that are excused, one line for each file: `PATH RULE=COUNT RULE=COUNT`.
+const ALLOWED: &str = "tests/tidy/english.txt";
+
+/// Number of findings by file and by rule.
+type Counts = BTreeMap<(String, String), usize>;
+
+/// Phrases that no line of the product's comments and of the protos may hold, and what to write.
 const PHRASES: [(&str, &str); 12] = [
     ("`None` where", "`None` if"),
     ("`Some` where", "`Some` if"),
@@ -29,11 +47,11 @@ const PHRASES: [(&str, &str); 12] = [
 #[test]
 fn comments_say_it_in_plain_english() {
     let files = text_files();
-    let findings: Vec<String> = files.iter().flat_map(findings_of).collect();
+    let findings: Vec<String> = files.iter().flat_map(phrases_of).collect();
     assert_none(&findings, "each line says what to write instead");
 }
 
-fn findings_of(file: &TextFile) -> Vec<String> {
+fn phrases_of(file: &TextFile) -> Vec<String> {
     let is_proto = file
         .path
         .extension()
@@ -57,6 +75,107 @@ fn findings_of(file: &TextFile) -> Vec<String> {
     findings
 }
 
+/// With `ESCAPEMENT_WRITE` set it lowers the counts of the list; it raises none.
+#[test]
+fn english_gets_plainer() {
+    let files = text_files();
+    let mut findings = findings_in(&files);
+    findings.extend(names::findings(&files));
+    let found = counts(&findings);
+    let path = checkout::root().join(ALLOWED);
+    let allowed = parse(&std::fs::read_to_string(&path).unwrap_or_default());
+    if std::env::var_os("ESCAPEMENT_WRITE").is_some() {
+        let lower = |(key, count): (&(String, String), &usize)| {
+            let before = if allowed.is_empty() {
+                usize::MAX
+            } else {
+                allowed.get(key).copied().unwrap_or(0)
+            };
+            (key.clone(), before.min(*count))
+        };
+        std::fs::write(&path, print(&found.iter().map(lower).collect())).unwrap();
+        return;
+    }
+    let more = findings.iter().filter(|finding| {
+        let key = (finding.path.clone(), finding.rule.to_owned());
+        found[&key] > allowed.get(&key).copied().unwrap_or(0)
+    });
+    let more: Vec<String> = more.map(ToString::to_string).collect();
+    assert_none(
+        &more,
+        "these files had fewer of these before; STYLE of each rule: tests/tidy/english/rules.rs",
+    );
+    let fewer: Vec<String> = allowed
+        .iter()
+        .filter(|(key, count)| found.get(*key).copied().unwrap_or(0) < **count)
+        .map(|((path, rule), _)| format!("{path} {rule}"))
+        .collect();
+    assert_none(
+        &fewer,
+        "fewer than english.txt allows: with ESCAPEMENT_WRITE=1 this test lowers its counts",
+    );
+}
+
+/// Findings of all files, on as many threads as there are cores.
+fn findings_in(files: &[TextFile]) -> Vec<Finding> {
+    let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    std::thread::scope(|scope| {
+        let threads = (0..n_cores).map(|nth| {
+            let share = files.iter().skip(nth).step_by(n_cores);
+            scope.spawn(move || share.flat_map(rules::findings).collect::<Vec<_>>())
+        });
+        let threads: Vec<_> = threads.collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+fn counts(findings: &[Finding]) -> Counts {
+    let mut counts = Counts::new();
+    for finding in findings {
+        *counts
+            .entry((finding.path.clone(), finding.rule.to_owned()))
+            .or_default() += 1;
+    }
+    counts
+}
+
+fn print(counts: &Counts) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for ((path, rule), count) in counts.iter().filter(|(_, count)| **count > 0) {
+        if last != Some(path) {
+            let end = if last.is_some() { "\n" } else { "" };
+            let _ = write!(text, "{end}{path}");
+            last = Some(path);
+        }
+        let _ = write!(text, " {rule}={count}");
+    }
+    text.push('\n');
+    text
+}
+
+fn parse(text: &str) -> Counts {
+    let mut counts = Counts::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let path = words.next().unwrap_or_default();
+        for word in words {
+            let (rule, count) = word.split_once('=').expect("RULE=COUNT");
+            counts.insert((path.to_owned(), rule.to_owned()), count.parse().unwrap());
+        }
+    }
+    counts
+}
+
+#[test]
+fn the_list_is_read_as_it_is_written() {
+    let text = "a.rs E1=3 E3=1\nb.rs E1=2\n";
+    assert_eq!(print(&parse(text)), text);
+}
+
 #[test]
 fn errors_and_panics_have_conditions() {
     let mut findings = Vec::new();
@@ -77,5 +196,5 @@ fn a_phrase_is_found_in_a_comment_and_nowhere_else() {
         path: "shared/a/src/a.rs".into(),
         text: "let text = \"True where\";\n/// True where it is.\n".to_owned(),
     };
-    assert_eq!(findings_of(&file), ["shared/a/src/a.rs:2: `True where`: True if"]);
+    assert_eq!(phrases_of(&file), ["shared/a/src/a.rs:2: `True where`: True if"]);
 }

@@ -61,26 +61,72 @@ pub(crate) fn rust_files() -> Vec<TextFile> {
 /// Blanks comments and the insides of texts, and keeps every line break.
 pub(crate) fn strip(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let taken = match first {
-            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => block_comment(rest),
-            '"' => text_end(rest),
-            'r' | 'b' if !ends_in_word(&out) => raw_or_byte_text(rest).unwrap_or(0),
-            '\'' => character(rest).unwrap_or(0),
-            _ => 0,
-        };
-        if taken == 0 {
-            out.push(first);
-            rest = &rest[first.len_utf8()..];
+    for piece in pieces(code) {
+        if piece.kind == Kind::Code {
+            out.push_str(piece.text);
         } else {
             out.push(' ');
-            out.extend(rest[..taken].chars().filter(|character| *character == '\n'));
-            rest = &rest[taken..];
+            out.extend(piece.text.chars().filter(|character| *character == '\n'));
         }
     }
     out
+}
+
+/// Part of a Rust source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Neither of the other two.
+    Code,
+    /// A comment with its slashes.
+    Comment,
+    /// A text or a character with its quotes.
+    Text,
+}
+
+/// Stretch of a Rust source of one kind.
+pub(crate) struct Piece<'a> {
+    /// Kind of the stretch.
+    pub(crate) kind: Kind,
+    /// Its characters.
+    pub(crate) text: &'a str,
+    /// Line on which it begins, from 1.
+    pub(crate) line: usize,
+}
+
+/// Takes a Rust source apart. The pieces together are the source.
+pub(crate) fn pieces(code: &str) -> Vec<Piece<'_>> {
+    let mut found = Vec::new();
+    let (mut start, mut at, mut line) = (0, 0, 1);
+    let mut push = |kind, text| {
+        found.push(Piece { kind, text, line });
+        line += text.matches('\n').count();
+    };
+    while let Some(first) = code[at..].chars().next() {
+        let rest = &code[at..];
+        let (kind, taken) = match first {
+            '/' if rest.starts_with("//") => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
+            '/' if rest.starts_with("/*") => (Kind::Comment, block_comment(rest)),
+            '"' => (Kind::Text, text_end(rest)),
+            'r' | 'b' if !ends_in_word(&code[..at]) => (Kind::Text, raw_or_byte_text(rest).unwrap_or(0)),
+            '\'' => (Kind::Text, character(rest).unwrap_or(0)),
+            _ => (Kind::Code, 0),
+        };
+        if taken == 0 {
+            at += first.len_utf8();
+            continue;
+        }
+        for (kind, text) in [(Kind::Code, &code[start..at]), (kind, &rest[..taken])] {
+            if !text.is_empty() {
+                push(kind, text);
+            }
+        }
+        at += taken;
+        start = at;
+    }
+    if start < code.len() {
+        push(Kind::Code, &code[start..]);
+    }
+    found
 }
 
 fn ends_in_word(text: &str) -> bool {
