@@ -1,5 +1,5 @@
-//! By what a handler knows that it does something again: the key against repeats and the number of the attempt, as headers of an
-//! assignment. Makes no key of a run: that stands in what the run sent.
+//! Writes the headers by which a handler recognizes repeats: the idempotency key and the number of the
+//! attempt. The key of a run comes from the request of the run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use escapement_engine::Assignment;
 use escapement_model::headers;
 use escapement_model::opaque::{ValueView, value_of};
 
-/// Writes both headers, over whatever the caller's correlation context has under these names.
+/// Writes both headers, replacing any of the same names in the caller's correlation context.
 pub(crate) fn write_headers(assignment: &Assignment, headers: &mut BTreeMap<String, String>) {
     let (key, attempt) = match of_run(&assignment.request) {
         Some((key, attempt)) => (key.to_owned(), attempt),
@@ -27,14 +27,14 @@ pub(crate) fn write_headers(assignment: &Assignment, headers: &mut BTreeMap<Stri
 // RUN-4.5
 /// Returns the key and the number of an attempt of a run, `None` for any other execution.
 ///
-/// What a handler executes inherits the environment of the attempt, but the steps of its plan are effects of their own: only a plan that
-/// says the same of itself is the attempt itself.
+/// A handler's execution inherits the environment of the attempt, but the steps of its plan are effects of
+/// their own. Only a plan with the same values in its metadata is the attempt itself.
 fn of_run(request: &Request) -> Option<(&str, u32)> {
     let [_step] = request.plan().steps() else {
         return None;
     };
     let plan = request.plan().metadata().as_encoded();
-    // Most plans say nothing of a run, and then no environment is searched.
+    // Most plans have no metadata of a run, and then no environment is searched.
     value_of(plan, SHARED[0])?;
     let ValueView::Struct(own) = value_of(request.environment().as_encoded(), ENVIRONMENT_KEY)? else {
         return None;
@@ -61,9 +61,9 @@ fn is_count(number: f64) -> bool {
     number >= 1.0 && number <= f64::from(u32::MAX) && number.fract() == 0.0
 }
 
-/// What the environment of an attempt says of it; of runs alone.
+/// Name in the environment of an attempt for its description; only for runs.
 const ENVIRONMENT_KEY: &str = "escapement_run";
-/// What plan and environment of an attempt say alike.
+/// Fields that plan and environment of an attempt have in common.
 const SHARED: [&str; 4] = ["run_id", "step", "index", "attempt"];
 /// More than a run makes of its id, the key of a step, a unit and an epoch; a part of what the engine leaves for headers.
 const KEY_BYTES_MAX: usize = 512;

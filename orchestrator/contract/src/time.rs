@@ -13,7 +13,8 @@ pub struct Moment {
 }
 
 //
-/// The end of time is no deadline: a default that saturates there leaves time for every limit.
+/// The largest time means that no deadline is set: a default that saturates there leaves time for every
+/// limit.
 pub const NO_DEADLINE: i64 = i64::MAX;
 
 /// The deadline of a request that names none: acceptance plus the plan's limit plus what the server allows

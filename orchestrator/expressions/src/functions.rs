@@ -40,7 +40,7 @@ impl Function {
         }
     }
 
-    /// Its value for as many arguments as it takes. What it looks at is paid for.
+    /// Returns the value for as many arguments as the function takes. What it reads is charged to the budget.
     pub(crate) fn call<'a>(
         self,
         arguments: &[Value<'a>],

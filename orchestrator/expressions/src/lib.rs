@@ -45,7 +45,7 @@ pub const NODES_MAX: usize = 256;
 /// Parentheses, brackets, choices and signs inside one another.
 pub const NESTING_MAX: usize = 64;
 
-/// What one evaluation may spend, in entries and items that it looks at.
+/// Budget of one evaluation, in entries and items that it reads.
 pub const EVALUATION_WORK_MAX: usize = 8 << 20;
 
 /// Checks an expression as far as that is possible without values: its syntax, its size, its functions and its names.
@@ -65,7 +65,7 @@ pub fn evaluate(expression: &str, bindings: &Opaque) -> Result<bool, String> {
     evaluate_within(expression, bindings, &mut WalkBudget::new(EVALUATION_WORK_MAX))
 }
 
-/// As [`evaluate`], paid from a budget.
+/// Evaluates as [`evaluate`] does, charged to a budget.
 ///
 /// # Errors
 /// As [`evaluate`].

@@ -133,7 +133,7 @@ impl<'v> View<'v> {
 }
 
 impl<'v> ListView<'v> {
-    /// The next item, which is paid for.
+    /// Returns the next item, which is charged to the budget.
     pub(crate) fn next(&mut self, budget: &mut WalkBudget) -> Result<Option<View<'v>>, BudgetSpent> {
         match self {
             ListView::Data(items) => Ok(items.next(budget)?.map(View::of)),
@@ -144,7 +144,7 @@ impl<'v> ListView<'v> {
         }
     }
 
-    /// How many items there are, each of which is paid for.
+    /// Returns the number of items, each of which is charged to the budget.
     pub(crate) fn count(mut self, budget: &mut WalkBudget) -> Result<usize, BudgetSpent> {
         let mut n = 0;
         while self.next(budget)?.is_some() {
@@ -155,7 +155,8 @@ impl<'v> ListView<'v> {
 }
 
 impl<'v> MapView<'v> {
-    /// The next entry, which is paid for. A key of a document may be there again behind it.
+    /// Returns the next entry, which is charged to the budget. A key of a document may be repeated in a later
+    /// entry.
     fn next(&mut self, budget: &mut WalkBudget) -> Result<Option<(Key<'v>, View<'v>)>, BudgetSpent> {
         match self {
             MapView::Data(entries) => {
@@ -170,7 +171,8 @@ impl<'v> MapView<'v> {
         }
     }
 
-    /// The entries by their keys; of a repeated key of a document the last. What it takes to put them in order is paid for.
+    /// Returns the entries by their keys; of a repeated key of a document the last. Sorting them is charged
+    /// to the budget.
     pub(crate) fn by_key(
         mut self,
         budget: &mut WalkBudget,
@@ -183,7 +185,7 @@ impl<'v> MapView<'v> {
         Ok(all)
     }
 
-    /// Whether a key is there. The entries before it are paid for.
+    /// Returns true if a key is present. The entries before it are charged to the budget.
     pub(crate) fn has(mut self, key: &Key<'_>, budget: &mut WalkBudget) -> Result<bool, BudgetSpent> {
         while let Some((known, _)) = self.next(budget)? {
             if known == *key {
@@ -237,7 +239,7 @@ fn order_mixed(int: i64, double: f64) -> Option<Ordering> {
     Some(int.cmp(&whole).then(0.0.partial_cmp(&fraction)?))
 }
 
-/// Why there is no value if the budget does not pay for it.
+/// Returns the reason for a missing value that exceeds the budget.
 pub(crate) fn too_large(_: BudgetSpent) -> String {
     "the values are too large: looking at them takes more work than is allowed".to_string()
 }

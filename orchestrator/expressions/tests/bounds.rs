@@ -71,7 +71,7 @@ fn large() -> Opaque {
 
 const SPENT: &str = "takes more work than is allowed";
 
-/// What is paid for is all that is done: a budget of nothing gives no value that has to be looked for.
+/// Checks that only paid work is done: an empty budget gives no value that needs a search.
 #[test]
 fn nothing_is_looked_at_without_a_budget() {
     let bindings = large();

@@ -13,11 +13,11 @@ pub const STATE_BYTES_MAX: usize = 64 << 20;
 pub const UNIT_BYTES: usize = 512;
 
 // RUN-9.13
-/// Bytes of the state above which less stays in place.
+/// Bytes of the state above which fewer bytes are kept inline.
 pub const STATE_BYTES_MANY: usize = STATE_BYTES_MAX / 4;
 
 // RUN-9.13
-/// Bytes that stay in place above that; larger ones are stored by their hash.
+/// Bytes that are kept inline above that; larger values are stored by their hash.
 pub(crate) const INLINE_BYTES_FEW: usize = 1024;
 
 // RUN-12.6, RUN-12.14
@@ -30,7 +30,7 @@ pub const SPEC_BYTES_MAX: usize = ENTRY_BYTES_MAX - (256 << 10);
 /// Bytes of the profiles of a plan; the rest of its entry is for results, doubts and what was disabled.
 pub const PROFILES_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of an encoded request to a person, with what it is about in place.
+/// Bytes of an encoded request to a person, with its subject inline.
 pub(crate) const REQUEST_BYTES_MAX: usize = 60 << 10;
 
 /// The error code of a run that grew beyond its bound.

@@ -28,7 +28,7 @@ pub(crate) struct AttemptRequest<'a> {
     pub(crate) parent_execution_id: &'a str,
     pub(crate) revision: &'a [u8],
     pub(crate) subject: &'a [u8; 32],
-    /// The approval of exactly this, if there is one.
+    /// Approval of exactly this request, if any.
     pub(crate) approval: Option<String>,
     pub(crate) now: i64,
     pub(crate) attempt_ms: u64,
@@ -114,7 +114,7 @@ impl AttemptRequest<'_> {
     }
 }
 
-/// The payload that a request sends; `None` of what is none.
+/// Returns the payload that a request sends; `None` if the bytes are not a request.
 pub(crate) fn payload_of(request: &[u8]) -> Option<Opaque> {
     let plan = SubmitPlanRequest::decode(request).ok()?.plan?;
     plan.steps.into_iter().next()?.payload

@@ -28,13 +28,13 @@ impl IdSeed {
         )))
     }
 
-    /// The bytes, as a run's spec keeps them.
+    /// Returns the bytes, as a run's spec keeps them.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
 
-/// Shows nothing of it.
+/// Hides the seed.
 impl fmt::Debug for IdSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdSeed(…)")
@@ -90,7 +90,7 @@ impl AttemptName<'_> {
             encoder.number(u64::from(self.index));
             encoder.number(u64::from(self.epoch));
             encoder.number(u64::from(self.attempt));
-            // Behind all else: without a seed the ids are those of earlier versions.
+            // Last of all fields: without a seed the ids are those of earlier versions.
             if let Some(seed) = &self.seed {
                 encoder.bytes(&seed.0);
             }

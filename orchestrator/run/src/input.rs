@@ -118,14 +118,14 @@ pub enum Input {
     Restarted,
     /// Knowledge of the run's actions, once there is some of each or the wait is over. Changes no run that does not wait for it.
     ActionsKnown {
-        /// In the place of what was known when the run was made, sorted by name.
+        /// Profiles that replace those of the time when the run was made, sorted by name.
         profiles: Vec<ActionProfile>,
     },
     /// What changed in the session that the run shares with others.
     Session(SessionNews),
     /// The orchestrator stood still, or could write nothing, for so much of the time since the last entry of the run.
     Stalled {
-        /// Milliseconds that are no active time.
+        /// Milliseconds that do not count as active time.
         ms: u64,
     },
 }
@@ -227,8 +227,8 @@ pub enum Effect {
         /// Actions that the run calls itself: what is known of them is wanted, too.
         own: Vec<String>,
     },
-    /// Wait until each of these actions is known, or none is waited for any longer, and report what is known of all that the run
-    /// calls.
+    /// Wait until each of these actions is known or its wait has ended. Then report what is known of all the
+    /// actions that the run calls.
     Actions {
         /// Unknown ones, sorted by name.
         unknown: Vec<String>,
@@ -325,7 +325,8 @@ impl core::error::Error for Refused {}
 pub const DISCARDED: &str = "discarded";
 
 // RUN-9.5
-/// Beginning of the reason of a pause that no caller asked for: the process ended again and again while the run was under way.
+/// Beginning of the reason of a pause that no caller asked for: the process ended repeatedly while the run
+/// was active.
 pub const CRASH_LOOP: &str = "CRASH_LOOP";
 
 /// Reasons of refusals, as callers read them.

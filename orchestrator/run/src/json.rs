@@ -21,12 +21,13 @@ pub struct NotJson {
     pub at: usize,
     /// What is wrong.
     pub what: String,
-    /// Where it is in the value, such as `steps[0].config`, if the text is JSON and only this is not to be taken; else empty.
+    /// Path in the value, such as `steps[0].config`, if the text is JSON and only this part is refused; else
+    /// empty.
     pub path: String,
 }
 
 impl NotJson {
-    /// The same, found in an entry or an item of what is being read.
+    /// Returns the same error, found in an entry or an item of the value that is being read.
     fn inside(mut self, place: &str) -> Self {
         if self.what.starts_with(LOST) {
             let joint = if self.path.is_empty() || self.path.starts_with('[') {
@@ -57,10 +58,11 @@ pub fn value_of_json(text: &str) -> Result<Bytes, NotJson> {
     whole_value(text, Integers::Rounded)
 }
 
-/// As [`value_of_json`], but an integer that a double does not hold exactly becomes a text with all its digits.
+/// Parses as [`value_of_json`] does, but an integer that a double does not hold exactly becomes a text with
+/// all its digits.
 ///
 /// # Errors
-/// As [`value_of_json`].
+/// Fails as [`value_of_json`] does.
 pub fn arguments_of_json(text: &str) -> Result<Bytes, NotJson> {
     whole_value(text, Integers::Texts)
 }
@@ -93,11 +95,11 @@ pub fn object_of_json(text: &str, begin: usize) -> Result<(Opaque, usize), NotJs
     object_from(text, begin, Integers::Rounded)
 }
 
-/// As [`object_of_json`], for a document that somebody wrote to be carried out: an integer that a double does not hold exactly is refused
-/// with its path.
+/// Parses as [`object_of_json`] does, for a document that is to be executed. An integer that a double does
+/// not hold exactly is refused with its path.
 ///
 /// # Errors
-/// As [`object_of_json`], and for such an integer.
+/// Fails as [`object_of_json`] does, and for such an integer.
 pub fn document_of_json(text: &str, begin: usize) -> Result<(Opaque, usize), NotJson> {
     object_from(text, begin, Integers::Refused)
 }
@@ -124,7 +126,7 @@ struct Reader<'a> {
     integers: Integers,
 }
 
-/// What becomes of integers that a double does not hold exactly.
+/// Treatment of integers that a double does not hold exactly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Integers {
     /// They become the next double, as in schemas.
@@ -357,7 +359,7 @@ impl Reader<'_> {
     }
 }
 
-/// How the sentence about an integer begins that a double does not hold.
+/// Beginning of the sentence about an integer that a double does not hold.
 const LOST: &str = "there is the integer";
 /// Digits of it that the sentence repeats.
 const SHOWN_DIGITS: usize = 40;

@@ -152,7 +152,7 @@ impl Preset {
     }
 
     // RUN-7.1
-    /// Milliseconds that a planner has for one plan.
+    /// Returns the milliseconds that a planner has for one plan.
     pub fn generation_ms(self) -> u64 {
         match self {
             Preset::Execution => 5_000,
@@ -161,7 +161,7 @@ impl Preset {
     }
 
     // RUN-7.1
-    /// Autonomy level of a run with a document of its caller and without a planner, 0 to 4.
+    /// Returns the autonomy level of a run with a document of its caller and without a planner, 0 to 4.
     pub fn own_autonomy_level(self) -> u32 {
         match self {
             Preset::Standard => 3,
@@ -172,7 +172,7 @@ impl Preset {
     }
 
     // RUN-7.1
-    /// Autonomy level of any other run, 0 to 4.
+    /// Returns the autonomy level of any other run, 0 to 4.
     pub fn autonomy_level(self) -> u32 {
         match self {
             Preset::Standard | Preset::Autonomous => 1,

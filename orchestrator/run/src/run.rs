@@ -34,9 +34,9 @@ pub enum ShownState {
     Planning,
     /// Something is in flight, backing off, or can start.
     Running,
-    /// Nothing goes on until a person answers.
+    /// Waits until a person answers.
     Waiting,
-    /// Shall pause; something is still in flight.
+    /// Pauses soon; work is still in flight.
     Pausing,
     /// Paused.
     Paused,
@@ -151,15 +151,16 @@ impl Run {
     }
 
     // RUN-7.8
-    /// The time of the run when the clock reads `now`: never before its last entry, whatever the clock was then. All times of the
-    /// run are ahead by what they were at the last start, so that no delay takes longer because the clock was set back.
+    /// Returns the time of the run when the clock reads `now`; never before its last entry, even if the clock
+    /// was set back. All times of the run are ahead by the same amount since the last start. So no delay
+    /// takes longer because the clock was set back.
     pub fn own_time(&self, now: i64) -> i64 {
         now.saturating_add_unsigned(self.state.ahead_ms)
             .max(self.state.updated_at)
     }
 
     // RUN-7.8
-    /// What the clock reads at a time of the run.
+    /// Converts a time of the run to the time of the clock.
     pub fn clock_time(&self, own: i64) -> i64 {
         own.saturating_sub_unsigned(self.state.ahead_ms)
     }
@@ -209,11 +210,12 @@ impl Run {
     }
 
     // RUN-7.2, RUN-14.4
-    /// As [`Run::handle`], once the run has taken in what comes first: how long the orchestrator stood still, and what changed
-    /// in its session. If the input changes nothing the run takes that in with a later one, unless its time has come.
+    /// Handles an input as [`Run::handle`] does, after the inputs that come first: how long the orchestrator
+    /// stood still, and what changed in its session. If the input changes nothing, the run handles those with
+    /// a later input, unless its time has come.
     ///
     /// # Errors
-    /// As [`Run::handle`].
+    /// Fails as [`Run::handle`] does.
     pub fn handle_after(
         &mut self,
         first: Vec<Input>,
@@ -223,7 +225,7 @@ impl Run {
     ) -> Result<Commit, Refused> {
         let mut run = self.clone();
         let mut seen = Commit::default();
-        // A limit that is not over yet is due later from then on, and its time is not handed in again before that.
+        // A limit that is not over yet is due later from then on. Its time is not submitted before that.
         let moves_timers =
             input == Input::Time && first.iter().any(|first| matches!(first, Input::Stalled { .. }));
         for first in first {
@@ -271,7 +273,8 @@ impl Run {
         Turn::new(&mut state, &self.plan, self.state.updated_at, blobs).awaits(execution_id)
     }
 
-    /// When [`Input::Time`] is due by the clock, in Unix milliseconds; `None` once the run has ended.
+    /// Returns the time at which [`Input::Time`] is due by the clock, in Unix milliseconds; `None` once the
+    /// run has ended.
     pub fn due_at(&self) -> Option<i64> {
         self.state.due(&self.plan).map(|(due, _)| self.clock_time(due))
     }
@@ -282,7 +285,8 @@ impl Run {
     }
 
     // RUN-9.13
-    /// About how many bytes the work of the run takes, as [`RunState::size`], without a look through it.
+    /// Returns the approximate bytes of the work of the run, as [`RunState::size`] does, without reading all
+    /// of it.
     pub fn size(&self) -> usize {
         match self.held_is_old {
             true => self.state.size(),

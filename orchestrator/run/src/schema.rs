@@ -1,5 +1,5 @@
 //! Whether a value is what a JSON Schema asks for, as far as a small part of that language goes. Total: a schema that is none
-//! asks for nothing. What it looks at is paid from a budget.
+//! asks for nothing. Its reads are paid from a budget.
 //!
 //! Looks at `type`, `properties`, `required`, `additionalProperties`, `items`, `enum` and `const` of plain values, and the bounds of
 //! numbers, texts and lists. Every other word is left to the worker that has the action.
@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use escapement_model::opaque::{BudgetSpent, PaidList, PaidObject, PaidView, WalkBudget};
 
-/// Where and how a value is not what the schema asks for, if the budget pays for the answer.
+/// First violation of the schema by a value, with its path, if the budget pays for the answer.
 type Violation = Result<Option<String>, BudgetSpent>;
 
 // RUN-1.9
@@ -93,7 +93,7 @@ fn is_plain(one: PaidView<'_>) -> bool {
     !matches!(one, PaidView::Object(_) | PaidView::List(_))
 }
 
-/// True if a plain value is that value.
+/// Returns true if a plain value is that value.
 fn is_same(plain: PaidView<'_>, value: PaidView<'_>, budget: &mut WalkBudget) -> Result<bool, BudgetSpent> {
     if let (PaidView::Text(plain), PaidView::Text(value)) = (plain, value) {
         budget.spend_bytes(plain.len().min(value.len()))?;

@@ -175,7 +175,7 @@ pub struct RunState {
     #[prost(message, repeated, tag = "68")]
     pub replans: Vec<Replan>,
     // RUN-7.8
-    /// By how many milliseconds all times of the run are ahead of the clock since the last start.
+    /// Milliseconds by which all times of the run are ahead of the clock since the last start.
     #[prost(uint64, tag = "71")]
     pub ahead_ms: u64,
     /// Pauses, rewinds and rollbacks.

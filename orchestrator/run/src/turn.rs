@@ -70,11 +70,12 @@ pub(crate) struct Turn<'a> {
     new_unit: UnitState,
     /// Milliseconds for which a retry that follows from this input waits at least.
     retry_after_ms: u64,
-    /// By how many milliseconds the times of the run are ahead of the clock, for a turn that begins with a start.
+    /// Milliseconds by which the times of the run are ahead of the clock, for a turn that begins with a
+    /// start.
     pub(crate) ahead_ms: u64,
     /// Facts about the state; `None` if it is only read, or new.
     held: Option<Held>,
-    /// What its templates may still look at. Taken out while one is rendered.
+    /// Budget of reads of its templates. Taken out while one is rendered.
     budget: Cell<WalkBudget>,
     looked_up: Lookups,
 }
@@ -284,7 +285,7 @@ impl<'a> Turn<'a> {
     }
 
     // RUN-2.6
-    /// Asks for what is not known of the actions of a run that waits for that.
+    /// Asks for the missing profiles of actions, if the run waits for them.
     pub(crate) fn ask_for_actions(&mut self) {
         if self.state.waits_for_actions() {
             let unknown = self.state.profiles.iter().filter(|profile| profile.unknown);
@@ -430,7 +431,7 @@ fn behind_the_end(input: &Input) -> Result<(), Refused> {
 }
 
 // RUN-1.9
-/// What the templates of one turn may look at, in entries and items.
+/// Entries and items that the templates of one turn may read.
 pub const TEMPLATE_WORK_MAX: usize = 4 << 20;
 /// Bytes that an entry holds in place; more are kept by their hash.
 pub const INLINE_BYTES_MAX: usize = 32_768;

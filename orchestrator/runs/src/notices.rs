@@ -80,7 +80,8 @@ pub fn stream_of_session(namespace: &Namespace, session_id: &str) -> String {
     }
 }
 
-/// A stream of this name, or of its digest if the name is too long for one. No name of a stream begins as a digest's does.
+/// Returns the stream of this name, or of its digest if the name is too long for one. No name of a stream
+/// begins as a digest's does.
 fn named(kind: &str, name: &str) -> String {
     match name.len() <= STREAM_BYTES_MAX {
         true => name.to_string(),

@@ -1,4 +1,4 @@
-//! When the process stood still. Reads no clock.
+//! Records the times during which the process stood still.
 
 use alloc::collections::VecDeque;
 use escapement_run::{Input, Run};
@@ -15,7 +15,7 @@ impl Stalls {
         }
         self.0.push_back((from, until));
         if self.0.len() > STALLS_MAX {
-            // Two that are long past become one: what runs know nothing of yet is not counted rather than counted.
+            // Two old ones become one: time that is not yet known to runs is left out rather than counted.
             let first = self.0.pop_front().map_or(from, |(first, _)| first);
             if let Some(next) = self.0.front_mut() {
                 next.0 = first;
@@ -24,7 +24,8 @@ impl Stalls {
     }
 
     // RUN-7.2
-    /// What an active run has to know before that input; `None` if the process did not stand still since its last entry.
+    /// Returns the input that an active run has to handle before that one; `None` if the process did not
+    /// stand still since its last entry.
     pub(crate) fn of(&self, run: &Run, input: &Input, now: i64) -> Option<Input> {
         let newest = self.0.back()?;
         let since = run.clock_time(run.state().updated_at);

@@ -30,7 +30,7 @@ pub(crate) struct Caller {
     trace: Option<Box<TraceContext>>,
     /// What a call that may stay open is about; `None` for any other.
     held: Option<CallScopes>,
-    /// With whom its calls share what there is only so much of.
+    /// Tenant with which its calls share limited resources.
     tenant: Tenant,
 }
 
@@ -63,7 +63,7 @@ impl Caller {
         }
     }
 
-    /// With whom its calls share what there is only so much of.
+    /// Returns the tenant with which its calls share limited resources.
     pub(crate) fn tenant(&self) -> &Tenant {
         &self.tenant
     }
@@ -80,7 +80,7 @@ impl Caller {
         self.trace.clone()
     }
 
-    /// True if a policy has judged the call.
+    /// Returns true if a policy has judged the call.
     pub(crate) fn is_judged(&self) -> bool {
         self.row.is_some()
     }
@@ -168,7 +168,8 @@ impl Caller {
         here.collect()
     }
 
-    /// Whose something is that the request makes in the namespace: nobody's in particular is `default`'s.
+    /// Returns the owner of an object that the request creates in the namespace: `default` if it has no
+    /// particular user.
     ///
     /// # Errors
     /// [`Denial::UserNotPermitted`] if it is in the name of a user whom the caller may not name there.

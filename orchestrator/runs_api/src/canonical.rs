@@ -18,7 +18,7 @@ fn sorted(object: &Opaque) -> Opaque {
 }
 
 // RUN-1.2
-/// Puts the digest of a plan in the place of its document. What is no plan stays as it is.
+/// Replaces the document of a plan by the digest of the plan. Any other document stays as it is.
 fn mean(document: &mut Opaque) {
     if let Ok(plan) = plan::read(document) {
         *document = StructBuilder::new()

@@ -48,7 +48,7 @@ impl RevisionPlans {
         }
     }
 
-    /// What the ids of the run's executions follow from besides its own.
+    /// Returns the seed from which, besides the run's own id, the ids of its executions follow.
     pub(crate) fn seed(&self) -> Option<IdSeed> {
         self.seed
     }

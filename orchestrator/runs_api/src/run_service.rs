@@ -84,16 +84,16 @@ impl Runs {
         }
     }
 
-    /// One of the few places for questions that read much of the store.
+    /// Acquires one of the few permits for queries that read much of the store.
     ///
     /// # Errors
-    /// There was none for this tenant for a while.
+    /// If this tenant got no permit within the timeout.
     async fn heavy_place(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
         let place = self.heavy.wait(tenant, 1, HEAVY_PATIENCE).await;
         place.map_err(|_| Rejection::Call(CallError::Overloaded))
     }
 
-    /// With other milliseconds for one plan than those of the preset. Only an operator may say so.
+    /// Sets the milliseconds for one plan, instead of those of the preset. Only an operator may do so.
     #[must_use]
     pub fn with_planner_limit(self, planner_limit_ms: u64) -> Self {
         Self {
@@ -435,7 +435,7 @@ impl RunService for Runs {
 
 /// Questions that read much of the store at a time, all together; others wait.
 const HEAVY_MAX: usize = 2;
-/// How long such a question waits for its place before it is refused.
+/// Timeout after which such a query without a permit is refused.
 const HEAVY_PATIENCE: Duration = Duration::from_secs(10);
 /// Readings at a time for all who watch and wait.
 const TURNS_MAX: usize = 8;

@@ -1,4 +1,4 @@
-//! Refuses requests that are too large for the store although each field is within its own limit. Knows no store.
+//! Refuses requests that are too large for the store although each field is within its own limit.
 
 use crate::errors::{Problem, Rejection, TOO_LARGE};
 use escapement_model::Opaque;
@@ -10,7 +10,7 @@ use escapement_wire::runs::v1::create_run_request::What;
 use prost::Message;
 
 // RUN-9.6
-/// Refuses a run whose spec has no room in its first entry, with the fields that take most of it.
+/// Refuses a run whose spec exceeds its first entry, with the fields that take most of it.
 ///
 /// # Errors
 /// [`Rejection::Problems`] with `REQUEST_TOO_LARGE`.
@@ -38,7 +38,7 @@ pub(crate) fn require_profiles(field: &'static str, profiles: &[ActionProfile]) 
     Err(Rejection::field(field, TOO_LARGE, message))
 }
 
-/// Refuses a run of whose actions too much is known, naming the field that says what is run.
+/// Refuses a run with too large profiles of its actions, naming the field that selects its plan or goal.
 ///
 /// # Errors
 /// As [`require_profiles`].

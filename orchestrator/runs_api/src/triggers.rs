@@ -51,7 +51,7 @@ struct Shared {
     changed: Notify,
     /// Deliveries that were not believed.
     n_refused: AtomicU64,
-    /// By how much the wall clock was ahead of that of runs when it was looked when everything is due, milliseconds.
+    /// Lead of the wall clock over the clock of runs when the due times were last computed, milliseconds.
     wall_ahead_ms: AtomicI64,
 }
 
@@ -82,7 +82,7 @@ impl Triggers {
         readers.read(move |reader| trigger(reader, &id)).await
     }
 
-    /// The clock of runs.
+    /// Returns the clock of runs.
     fn clock(&self) -> Clock {
         self.0.maker.handle().clock()
     }

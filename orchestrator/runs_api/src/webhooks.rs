@@ -21,12 +21,12 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// What all connections share.
+/// State that all connections share.
 struct Listener {
     triggers: Triggers,
     /// Networks of the proxies that are trusted to say who sends something.
     proxies: Vec<String>,
-    /// Connections whose delivery nobody knows yet; for one more the oldest is closed.
+    /// Connections with an unidentified delivery; for one more the oldest is closed.
     newcomers: Newcomers,
     /// For deliveries to a webhook that is there.
     places: Arc<Semaphore>,
@@ -142,7 +142,7 @@ async fn answer(
     Ok(said(shared.triggers.deliver(delivery, object).await))
 }
 
-/// The answer that says what became of a delivery.
+/// Returns the answer with the outcome of a delivery.
 fn said(delivered: Delivered) -> Response<Full<Bytes>> {
     match delivered {
         Delivered::Fired {
@@ -176,13 +176,14 @@ fn header(headers: &HeaderMap, name: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The values of a header, in their order; what is no text is left out.
+/// Returns the values of a header, in their order; a value that cannot be read as text is left out.
 fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let values = headers.get_all(name).iter();
     values.filter_map(|value| value.to_str().ok()).collect()
 }
 
-/// The object that a body is in JSON; an integer that a double does not hold is a text in it. Depth is bounded by the parser, at 128.
+/// Parses a JSON body as an object. An integer that a double cannot hold is kept as text. The parser limits
+/// the depth to 128.
 fn object(body: &[u8]) -> Option<Opaque> {
     let Value::Object(fields) = outside::value(body).ok()? else {
         return None;
@@ -190,13 +191,14 @@ fn object(body: &[u8]) -> Option<Opaque> {
     Some(to_opaque(&fields))
 }
 
-/// Connections at a time whose deliveries are for a webhook that is there, and as many whose deliveries nobody knows yet.
+/// Concurrent connections with deliveries for an existing webhook, and the same number with unidentified
+/// deliveries.
 const WEBHOOK_CONNECTIONS_MAX: usize = 256;
 /// How long one of them has for its head.
 const WEBHOOK_HEADER_TIME: Duration = Duration::from_secs(5);
 /// How long one of them lasts, its answer included.
 const WEBHOOK_CONNECTION_TIME: Duration = Duration::from_secs(40);
-/// How long a delivery waits for one of these places.
+/// Timeout of a delivery that waits for one of these permits.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of what is read ahead of one of them, the head included.
 const WEBHOOK_HEADER_BYTES_MAX: usize = 16 << 10;

@@ -75,7 +75,7 @@ impl Definitions {
     }
 
     // RUN-9.5
-    /// True if the store says that the process was stopped in order. It says so for one start.
+    /// Takes the mark of an orderly stop; true if the store has it. The store has it for one start.
     pub(crate) fn take_stop_mark(&mut self, reader: &dyn RunReader) -> Result<bool, StoreFault> {
         let is_marked = match reader.definition(DefinitionKind::Mark, STOPPED) {
             // A damaged mark says nothing.
@@ -186,7 +186,7 @@ pub fn event(namespace: &Namespace, about: &str, at: i64) -> DefinitionChange {
 }
 
 // RUN-9.5
-/// Mark for the next start: the process was stopped in order. To be written last, once all else is durable.
+/// Returns the mark of an orderly stop for the next start. It is written last, once all else is durable.
 pub fn stop_mark(now: i64) -> DefinitionWrite {
     DefinitionWrite {
         kind: DefinitionKind::Mark,

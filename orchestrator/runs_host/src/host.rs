@@ -323,7 +323,7 @@ impl RunsHost {
     }
 
     // RUN-9.9
-    /// What is seen of a run, if it lives. One that is parked stays parked: for those who look at many.
+    /// Returns a view of a run, if it lives. A parked run stays parked: for callers that read many runs.
     ///
     /// # Panics
     /// As the store's reader fails.
@@ -348,7 +348,7 @@ impl RunsHost {
         damaged.collect()
     }
 
-    /// A content of the run is lost, which shows outside of an input: the run does not go on.
+    /// Stops the run because one of its contents is lost. Used for a loss that is found outside of an input.
     pub fn lose(&mut self, run_id: RunId, why: String) {
         self.runs.lose(run_id, why);
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use escapement_store::StoreFault;
 use escapement_store::runs::RunReader;
 
-/// The content, which a run refers to.
+/// Returns the content, which a run refers to.
 ///
 /// # Panics
 /// If the store as a whole cannot be read. A content that is lost or damaged is the end of what was begun: [`guarded`].
@@ -21,11 +21,11 @@ pub(crate) fn kept(reader: &dyn RunReader, digest: &[u8; 32]) -> Bytes {
 struct Lost(String);
 
 fn lost(why: String) -> ! {
-    // No hook is called: it is no defect.
+    // No hook is called: this is not a defect.
     std::panic::resume_unwind(Box::new(Lost(why)))
 }
 
-/// Does something that may need a content of a run. Nothing of it has come to pass if that is lost.
+/// Runs work that may need a content of a run. If that content is lost, the work has had no effect.
 ///
 /// # Errors
 /// Names the fault of the content, by which no other run is harmed.

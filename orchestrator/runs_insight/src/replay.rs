@@ -98,7 +98,7 @@ pub fn replay_with(
 }
 
 // RUN-7.8
-/// What the clock read when the input came that leads to an entry.
+/// Returns the time of the clock at the arrival of the input that leads to an entry.
 fn clock_at(run: &Run, entry: &Entry) -> i64 {
     match &entry.event {
         Some(Event::RunRecovered(recovered)) => entry.at.saturating_sub_unsigned(recovered.ahead_ms),

@@ -12,12 +12,12 @@ use escapement_model::ExecutionId;
 pub struct CaughtUp(Arc<AtomicBool>);
 
 impl CaughtUp {
-    /// A mark that is set already, where no runs read results.
+    /// Creates a mark that is set already, for servers without runs that read results.
     pub fn already() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// True from then on.
+    /// Returns true once the mark is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

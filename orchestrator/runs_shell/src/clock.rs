@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 // RUN-7.8
-/// The clock of runs: the wall clock at the start of the process, and from there on the one that nobody can set. Everything that
-/// belongs to a run is measured by it; the wall clock is for what is said to people and to others by the time of day.
+/// The clock of runs: the wall clock at the start of the process, from there on the monotonic clock.
+/// Everything that belongs to a run is measured by it. The wall clock is for times of day that are shown to
+/// people and sent to others.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -12,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins with the wall clock.
+    /// Creates a clock that begins with the wall clock.
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
@@ -20,7 +21,7 @@ impl Clock {
         }
     }
 
-    /// Unix milliseconds that never go back and never jump.
+    /// Returns Unix milliseconds that never go back and never jump.
     pub fn now(&self) -> i64 {
         let elapsed_ms = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX);
         self.start_ms.saturating_add(elapsed_ms)
@@ -32,8 +33,8 @@ impl Clock {
         Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
     }
 
-    /// By how many milliseconds the wall clock is ahead of this one now; less than zero if it is behind. A few milliseconds, as two
-    /// clocks always differ by, are none.
+    /// Returns the lead of the wall clock over this one now in milliseconds, negative if it is slower. A few
+    /// milliseconds count as zero, as two clocks always differ a little.
     pub fn wall_ahead_ms(&self) -> i64 {
         let ahead_ms = wall_ms().saturating_sub(self.now());
         ahead_ms.saturating_add(NONE_MS / 2).div_euclid(NONE_MS) * NONE_MS

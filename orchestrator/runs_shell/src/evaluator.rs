@@ -1,5 +1,5 @@
-//! Where what tenants write is evaluated, for runs and for triggers: aside, on blocking threads, few at a time.
-//! Evaluates nothing itself, and holds no budget: whatever is done here is bounded by its own.
+//! Evaluates expressions that tenants write, for runs and for triggers. Each runs on a blocking thread, few
+//! concurrently, and is bounded by its own budget.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -11,14 +11,14 @@ use tokio::task::spawn_blocking;
 
 use crate::error::CallError;
 
-/// The places of all evaluations of the process. Cheap to clone.
+/// The permits of all evaluations of the process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
     places: Arc<Semaphore>,
 }
 
 impl Default for Evaluator {
-    /// As many places as leave half of the processors to others, and one at least.
+    /// Creates an evaluator whose permits leave half of the processors to others, with one permit at least.
     fn default() -> Self {
         let n_processors = available_parallelism().map_or(1, NonZero::get);
         Self::new((n_processors / 2).max(1))
@@ -26,7 +26,7 @@ impl Default for Evaluator {
 }
 
 impl Evaluator {
-    /// That many at a time.
+    /// Creates an evaluator for that many concurrent evaluations.
     pub fn new(n_places: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(n_places)),
@@ -34,8 +34,8 @@ impl Evaluator {
     }
 
     // RUN-9.14
-    /// Evaluates on a blocking thread, once a place is free, first come first served. What has begun keeps its place until it is
-    /// over, also if nobody waits for it any more.
+    /// Evaluates on a blocking thread once a permit is free, in the order of arrival. An evaluation that has
+    /// begun keeps its permit until it ends, even if its caller has stopped waiting.
     ///
     /// # Errors
     /// [`CallError::Stopping`] while the process stops.

@@ -1,5 +1,5 @@
-//! Knowledge of actions that outlasts the process: the store of runs keeps it, and runs that were made without it wait for it.
-//! Decides nothing.
+//! Saves and restores descriptions of actions in the store of runs. Runs that were created without the
+//! description of an action wait for it.
 
 use std::sync::Arc;
 
@@ -102,5 +102,5 @@ pub(crate) fn recall_said(reader: &dyn RunReader, seen: &SeenActions) -> Result<
     }
 }
 
-/// Definitions that are read at a time.
+/// Number of definitions in one read.
 const PAGE: usize = 256;

@@ -20,9 +20,9 @@ pub const REFUSED_PAUSE: Duration = Duration::from_millis(200);
 pub const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Longer than this between two turns is time in which the process stood still, milliseconds.
 pub const STALL_MS_MIN: i64 = 2_000;
-/// What was written longer ago says nothing about whether something can be written now, milliseconds.
+/// Age of the last write, in milliseconds, above which it does not prove that the store takes writes.
 pub const PROBE_MS_MIN: i64 = 1_000;
-/// Turns follow each other at least that fast while a run is under way.
+/// Longest interval between two turns while a run is active.
 pub const STALL_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that nobody writes is looked for.
 pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 pub const CHILD_PAUSE: Duration = Duration::from_secs(1);
 /// Readers of the store of runs, each with a connection of its own.
 pub const READERS_MAX: usize = 4;
-/// Of these, how many are had at a time by what reads many documents.
+/// Largest number of these that calls with many documents hold concurrently.
 pub const LONG_READINGS_MAX: usize = 2;
 /// Questions that wait for a reader.
 pub const READERS_QUEUE_MAX: usize = 1_024;
@@ -62,9 +62,9 @@ pub const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 pub const ACTIONS_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest pause while runs wait for knowledge of their actions.
 pub const KNOWN_INTERVAL: Duration = Duration::from_millis(200);
-/// Actions whose latest words are written at a time.
+/// Number of actions with new descriptions in one write.
 pub const SAVED_MAX: usize = 256;
-/// Bytes of them that are written at a time, about.
+/// Approximate number of their bytes in one write.
 pub const SAVED_BYTES: usize = 1 << 20;
 /// Bytes of one action that are kept.
 pub const RECORD_BYTES_MAX: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! What the thread of runs is told, and what it tells those who do what leaves a run. Does none of it.
+//! Defines the messages to the thread of runs, and its messages to the tasks that perform its effects.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::readers::of_fault;
 use crate::rights::Origin;
 use crate::wanted_plan::WantedPlan;
 
-/// What the thread of runs is told, and when it was.
+/// A message for the thread of runs, with its arrival time.
 pub(crate) struct Received {
     // RUN-7.5
     /// Unix milliseconds of the clock of runs.
@@ -28,7 +28,7 @@ pub(crate) struct Received {
     pub(crate) message: Message,
 }
 
-/// What the thread of runs is told.
+/// A message for the thread of runs.
 pub(crate) enum Message {
     /// A call that may change something.
     Change(Box<dyn Change>, Room),
@@ -42,7 +42,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// What a call takes of the queue; given back once it is answered.
+/// Share of the queue that a call holds, released once it is answered.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) _place: OwnedSemaphorePermit,
@@ -62,7 +62,7 @@ pub enum Outgoing {
         execution_id: ExecutionId,
         /// The encoded `escapement.v1.SubmitPlanRequest`.
         request: Bytes,
-        /// By how much the times in it are ahead of the clock of runs, milliseconds.
+        /// Lead of the times in it over the clock of runs, milliseconds.
         ahead_ms: u64,
         /// What a worker has; for `classify`.
         attempt_ms: u64,
@@ -90,7 +90,7 @@ pub enum Outgoing {
     Actions {
         /// The run.
         run_id: RunId,
-        /// Its plan.
+        /// The plan of the run.
         plan: Arc<Plan>,
         /// The actions that it calls besides those of its plan.
         own_actions: Vec<String>,

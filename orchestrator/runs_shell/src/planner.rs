@@ -73,7 +73,7 @@ async fn once(
         let own: BTreeSet<&str> = own.iter().map(String::as_str).collect();
         profiles_for(reader, &own, &seen)
     });
-    // Nobody waits for what is not known: the generation has a limit of time.
+    // The planner does not wait for unknown profiles: the generation has a time limit.
     let own = read.await?.into_iter().map(|own| ActionProfile {
         unknown: false,
         ..own

@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) execution_id: ExecutionId,
     /// The encoded `SubmitPlanRequest`.
     pub(crate) request: Bytes,
-    /// By how much the times in it are ahead of the clock of runs, milliseconds.
+    /// Lead of the times in it over the clock of runs, milliseconds.
     pub(crate) ahead_ms: u64,
     pub(crate) attempt_ms: u64,
     pub(crate) seen: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Contract<T> {
     plans: PlanExecutionServiceClient<T>,
     fleet: FleetServiceClient<T>,
     seen: SeenActions,
-    /// True if it records the authors of runs as those who hand in: the contract of this process.
+    /// True if it records the authors of runs as submitters: the contract of this process.
     knows_authors: bool,
 }
 
@@ -92,7 +92,8 @@ where
         }
     }
 
-    /// Asks again and again which actions there are, tells what is remembered of them, and has that kept. Ends with its task.
+    /// Polls the contract for its actions, records them, and saves their descriptions in the store. Ends with
+    /// its task.
     pub(crate) async fn watch_actions(mut self, runs: RunsHandle) {
         loop {
             let number = self.seen.ask();
@@ -349,8 +350,9 @@ where
     }
 
     // RUN-4.14
-    /// Another request has the id: a restored store has forgotten what it sent. If it is the same work of the same author in the same
-    /// namespace its result counts, else it is not known what happened. Nobody waits for the plan of somebody else.
+    /// Returns the end of an attempt whose id another request has, since a restored store has lost the
+    /// earlier submission. The result counts if it is the same work of the same author in the same namespace.
+    /// Otherwise the outcome is unknown. The attempt does not wait for the plan of another user.
     async fn end_of_other(
         &mut self,
         attempt: &Attempt,
@@ -388,8 +390,8 @@ where
         }
     }
 
-    /// True if the execution lies where the attempt's would, in the name of the author of its run. Another contract knows its own
-    /// caller alone, which is no author.
+    /// Returns true if the execution has the attempt's namespace and the author of its run. Another contract
+    /// only knows its own caller, and records no author.
     fn is_own(&self, attempt: &Attempt, execution: &v1::Execution) -> bool {
         let origin = &attempt.origin;
         let is_there = execution.namespace == origin.namespace.as_str();

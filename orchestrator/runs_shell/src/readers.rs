@@ -59,7 +59,8 @@ impl RunReaders {
             .await
     }
 
-    /// As [`RunReaders::read`], for what reads or judges many documents: some readers stay free for all others.
+    /// Reads as [`RunReaders::read`] does, for calls that read or check many documents. Some readers stay
+    /// free for all others.
     ///
     /// # Errors
     /// As [`RunReaders::read`].

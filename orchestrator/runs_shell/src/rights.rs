@@ -108,7 +108,7 @@ impl Origin {
 }
 
 impl Origin {
-    /// True if that is who an attempt of such a run is handed in by.
+    /// Returns true if attempts of such a run are submitted by that caller.
     pub(crate) fn is_of(&self, accepted_by: Option<&AcceptedBy>) -> bool {
         let Some(author) = self.author.as_ref() else {
             return accepted_by.is_none();

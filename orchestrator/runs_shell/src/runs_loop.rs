@@ -196,11 +196,11 @@ struct RunsLoop<S> {
     store: S,
     retention: Retention,
     clock: Clock,
-    /// When the thread was last seen to go on.
+    /// Time at which the thread was last seen to make progress.
     seen_at: i64,
-    /// When something was written last.
+    /// Time of the last write.
     written_at: i64,
-    /// When what was handed in last came.
+    /// Arrival time of the last submitted input.
     handed_at: i64,
     messages: Receiver<Received>,
     outgoing: UnboundedSender<Outgoing>,
@@ -210,9 +210,10 @@ struct RunsLoop<S> {
     /// Told of notices that are durable.
     noted: Arc<Notify>,
     evaluations: Evaluations,
-    /// What runs have to say to each other, and since when.
+    /// Inputs from runs to other runs, each with its time.
     own: VecDeque<(i64, RunId, Input)>,
-    /// What came and was not handed in yet: what came back while the store took no writes, and what was waited for.
+    /// Inputs that arrived and were not submitted yet. They returned while the store took no writes, or ended
+    /// a wait.
     held: VecDeque<Received>,
     /// Performed, and to be answered once durable.
     answers: Vec<(Box<dyn Change>, Room)>,
@@ -221,7 +222,7 @@ struct RunsLoop<S> {
     /// True after a commit that failed and may be tried again.
     is_refusing: bool,
     is_stopping: bool,
-    /// When the store was looked for last.
+    /// Time of the last check of the store.
     looked_at: Instant,
     tally: Tally,
     traces: Option<Arc<dyn TraceRuns>>,
@@ -260,8 +261,8 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     // RUN-9.5
-    /// Tells the next start that this was a stop in order. Without it, that start counts as one after a crash, which harms less than
-    /// a stop that does not come to its end.
+    /// Marks this stop as orderly for the next start. Without the mark that start counts as one after a
+    /// crash. This harms less than a stop that does not finish.
     fn note_stop(&mut self) {
         let mut batch = RunBatch::new();
         batch.define(stop_mark(self.clock.now()));
@@ -282,8 +283,8 @@ impl<S: RunStore> RunsLoop<S> {
         self.behind.written(all_know);
         self.answer();
         self.leave_damaged();
-        // A run that has just ended stays until its parent has its result, and one that ended before the start until all have heard
-        // of the start.
+        // A run that has just ended stays until its parent has its result. One that ended before the start
+        // stays until all runs have received the start.
         if self.own.is_empty() && self.host.has_told_start() {
             self.remove_ended()?;
         }
@@ -356,7 +357,8 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    /// Runs that could not be taken up from where they were parked, or lack a content, do not go on; their parents do.
+    /// Runs that could not be restored from their parked state, or lack a content, do not continue; their
+    /// parents do.
     fn leave_damaged(&mut self) {
         let damaged = self.host.poll_damaged();
         for Damaged { run_id, parent, why } in &damaged {

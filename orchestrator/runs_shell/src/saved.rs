@@ -86,13 +86,13 @@ pub struct SavedRequest {
     /// The step that it added.
     #[prost(string, tag = "3")]
     pub step_key: String,
-    /// Digest of how it is spelled, by which earlier versions kept it; never stored.
+    /// Digest of its encoding, by which earlier versions kept it; never stored.
     #[prost(bytes = "bytes", tag = "4")]
     pub spelled: Bytes,
 }
 
 impl SavedRequest {
-    /// True if this is that kept request again.
+    /// Returns true if this repeats that kept request.
     pub fn repeats(&self, known: &Self) -> bool {
         let digests = [&self.digest, &self.spelled];
         self.id == known.id && digests.contains(&&known.digest)

@@ -1,5 +1,5 @@
-//! Actions that workers offer by the last answer of the contract, those that they have ever offered, and their last words on each,
-//! which outlast the process. Asks nobody itself, and writes nothing itself.
+//! Keeps the actions that workers offer by the last answer of the contract, and those that they have ever
+//! offered. The last description of each outlasts the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ impl OfferedAction {
 }
 
 impl OfferedAction {
-    /// As the store keeps it: what is too large to be kept is left out.
+    /// Encodes the action for the store, without the parts that are too large to be kept.
     fn record(&self) -> Bytes {
         let whole = v1::Action {
             description: self.description.clone(),
@@ -104,7 +104,7 @@ impl Said {
     }
 }
 
-/// One that waits less, however it comes to its end.
+/// Guard that lowers the number of waiters when it is dropped.
 struct Leaves<'a>(&'a AtomicUsize);
 
 impl Drop for Leaves<'_> {
@@ -192,7 +192,8 @@ impl SeenActions {
         let _late = timeout(OFFERED_PATIENCE, answered.wait_for(|number| *number > asked)).await;
     }
 
-    /// As [`SeenActions::refresh`], if one of these actions is not known to be offered, or nothing is known of it.
+    /// Refreshes as [`SeenActions::refresh`] does, if one of these actions is not known to be offered, or its
+    /// description is unknown.
     pub async fn refresh_for(&self, actions: &BTreeSet<&str>) {
         let offered = self.offered();
         let is_known = |action: &&str| offered.contains_key(*action) && self.is_known(action);
@@ -201,25 +202,25 @@ impl SeenActions {
         }
     }
 
-    /// True if a worker has said what the action is like, or that there is nothing to say of it.
+    /// Returns true if a worker has described the action, or has stated that it has no description.
     pub fn is_known(&self, action: &str) -> bool {
         self.said_of(action).is_some()
     }
 
-    /// Last words of workers on the action.
+    /// Returns the last description of the action by workers.
     pub(crate) fn said_of(&self, action: &str) -> Option<OfferedAction> {
         let said = self.0.said.read().unwrap_or_else(PoisonError::into_inner);
         said.actions.get(action).cloned()
     }
 
-    /// From now on a run waits so long for what is said of its actions. Until this is called none waits.
+    /// Sets how long a run waits for descriptions of its actions. Until this is called none waits.
     pub fn wait_at_most(&self, patience: Duration) {
         if !patience.is_zero() {
             let _before = self.0.patience.set((patience, Instant::now()));
         }
     }
 
-    /// True if runs wait for what is said of their actions.
+    /// Returns true if runs wait for descriptions of their actions.
     pub fn is_waited_for(&self) -> bool {
         self.0.patience.get().is_some()
     }
@@ -242,7 +243,7 @@ impl SeenActions {
         }
     }
 
-    /// Longest pause before the next question.
+    /// Returns the longest pause before the next query.
     pub(crate) fn interval(&self) -> Duration {
         match self.0.n_waiting.load(Ordering::SeqCst) {
             0 => ACTIONS_INTERVAL,
@@ -264,7 +265,8 @@ impl SeenActions {
         all_said.actions.insert(action.to_owned(), said);
     }
 
-    /// Some of what the store does not know yet: what is to be kept of each action, or nothing. It counts as written.
+    /// Takes some of the unsaved actions, each with its record for the store or `None`. They count as
+    /// written.
     pub(crate) fn take_unsaved(&self) -> Vec<(String, Option<Bytes>)> {
         let mut said = self.0.said.write().unwrap_or_else(PoisonError::into_inner);
         let (mut taken, mut n_bytes) = (Vec::new(), 0);

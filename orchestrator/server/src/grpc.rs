@@ -58,7 +58,7 @@ pub(crate) struct Edge {
     pub(crate) access: AccessEdge,
     /// Whose the instances of workers are, and which have places.
     pub(crate) places: WorkerPlaces,
-    /// Which directories workers see.
+    /// Directories that workers see.
     pub(crate) roots: WorkerRoots,
     /// `None` if nobody looks at figures.
     pub(crate) metrics: Option<Metrics>,

@@ -192,8 +192,8 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
 
-    /// The number and the version of the definition of that name: as long as both are the same, so is its record, which need not be
-    /// read.
+    /// Returns the number and the version of the definition of that name. As long as both are the same, so is
+    /// its record, which need not be read.
     ///
     /// # Errors
     /// As the implementation fails.
@@ -239,8 +239,9 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptRun`] if it is damaged; otherwise as the implementation fails.
     fn input_request(&self, id: InputRequestId) -> Result<Option<StoredInputRequest>, StoreFault>;
 
-    /// Open input requests in one of these scopes, or all of them, oldest first, at most `limit`. `after` is
-    /// [`InputRequestPage::next`] of the page before, or any other number, exclusive. Leaves out what is damaged.
+    /// Returns open input requests in one of these scopes, or all of them, oldest first, at most `limit`.
+    /// `after` is [`InputRequestPage::next`] of the page before, or any other number, exclusive. Leaves out
+    /// damaged requests.
     ///
     /// # Errors
     /// As the implementation fails.

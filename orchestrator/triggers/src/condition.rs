@@ -33,7 +33,7 @@ pub fn look(seen: &mut Seen, is_true: bool, now_ms: i64, cooldown_ms: i64) -> Ed
         return Edge::None;
     }
     seen.n_edges += 1;
-    // One that fired in the future did so by a clock that was ahead: nobody knows for how long it still cools.
+    // A firing in the future was recorded by a clock that was ahead: its remaining cooldown is unknown.
     let cools = |fired_at: i64| fired_at <= now_ms && now_ms < fired_at.saturating_add(cooldown_ms);
     if seen.fired_at.is_some_and(cools) {
         return Edge::Cools(seen.n_edges);

@@ -1,5 +1,5 @@
-//! Which events a trigger listens to: by equality, and by lists of values. Evaluates no expression, and looks into no event
-//! without a budget.
+//! Matches events with the filters of triggers: by equality, and by lists of values. Every read of an event
+//! is charged to a budget.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -22,10 +22,10 @@ impl fmt::Display for InvalidFilter {
 impl core::error::Error for InvalidFilter {}
 
 // TRIG-3.1
-/// True if the data has each value of `equals`, and one of each list of `any_of`.
+/// Returns true if the data has each value of `equals`, and one of each list of `any_of`.
 ///
-/// Keys are JSON pointers, or names of keys of the data. Values are texts, numbers, booleans and null; a number equals a
-/// number of the same value, and nothing equals what is absent. Each key is looked for once.
+/// Keys are JSON pointers, or names of keys of the data. Values are texts, numbers, booleans and null. A
+/// number equals a number of the same value, and nothing equals an absent value. Each key is searched once.
 ///
 /// # Errors
 /// [`BudgetSpent`]: looking for the keys takes more than the budget pays for.
@@ -55,7 +55,7 @@ pub fn matches(
     Ok(true)
 }
 
-/// True if a list has what was found.
+/// Returns true if a list contains the found value.
 fn is_one_of(
     found: Option<PaidView<'_>>,
     list: PaidList<'_>,

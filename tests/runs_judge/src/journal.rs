@@ -37,7 +37,7 @@ pub(crate) struct Asked {
     /// The payload that it is about.
     pub(crate) subject: Option<Stored>,
     pub(crate) action: String,
-    /// The unit's own attempt that it is about; 0 if there is none.
+    /// Unit's own attempt that it is about; 0 without one.
     pub(crate) attempt: u32,
     /// Amounts of an extension: used, the limit, and the limit as it will be.
     pub(crate) extension: Option<[u64; 3]>,

@@ -251,7 +251,7 @@ fn alternatives(action: &str) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// An action of which nobody has said anything yet.
+/// Returns an action that no worker or operator has described yet.
 pub(crate) fn unknown(profile: ActionProfile) -> ActionProfile {
     ActionProfile {
         action: profile.action,

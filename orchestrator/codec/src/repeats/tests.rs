@@ -34,7 +34,7 @@ fn request(metadata: &Value, environment: &Value, n_steps: u8) -> Request {
     validate_request(request_draft(wire), 16).unwrap()
 }
 
-/// What plan and environment of the third attempt of a run's step say.
+/// Returns the metadata of plan and environment for the third attempt of a run's step.
 fn of_attempt() -> (Value, Value) {
     let plan = json!({ "run_id": RUN, "revision": "sha256:00", "step": "pay", "index": 0, "epoch": 0, "attempt": 3 });
     let own = json!({ "run_id": RUN, "step": "pay", "index": 0, "attempt": 3, "idempotency_key": format!("{RUN}/pay"), "user_id": "ada" });

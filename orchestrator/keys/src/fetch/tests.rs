@@ -100,7 +100,7 @@ async fn an_issuer_that_is_slow_or_away_is_not_waited_for() {
     let (slow, _question) = issuer(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()).await;
     let problem = fetch(&slow, Duration::from_millis(100)).await.unwrap_err();
     assert_eq!(problem, "there was no whole answer within 100 ms");
-    // Bound, so that nobody else is given the port; and nobody listens there.
+    // Bound, so that no other process gets the port; no socket listens on it.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}/", closed.local_addr().unwrap());

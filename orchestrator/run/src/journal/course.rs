@@ -31,11 +31,11 @@ pub struct RunRecovered {
     /// True if the stop before it was asked for and came to its end.
     #[prost(bool, tag = "7")]
     pub orderly: bool,
-    /// True if nothing but child runs was in flight.
+    /// True if only child runs were in flight.
     #[prost(bool, tag = "8")]
     pub children_alone: bool,
     // RUN-7.8
-    /// By how many milliseconds the times of the run are ahead of the clock of this start.
+    /// Milliseconds by which the times of the run are ahead of the clock of this start.
     #[prost(uint64, tag = "9")]
     pub ahead_ms: u64,
 }
@@ -44,7 +44,7 @@ pub struct RunRecovered {
 /// A time in which the orchestrator stood still, or could write nothing.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct RunStalled {
-    /// So many milliseconds of the time since the entry before are no active time.
+    /// Milliseconds since the previous entry that do not count as active time.
     #[prost(uint64, tag = "1")]
     pub stalled_ms: u64,
 }
@@ -53,7 +53,7 @@ pub struct RunStalled {
 /// Knowledge of the actions of a run that waited for it.
 #[derive(Clone, PartialEq, Message)]
 pub struct ActionsKnown {
-    /// In the place of what was known before, sorted by name.
+    /// Profiles that replace all earlier ones, sorted by name.
     #[prost(message, repeated, tag = "1")]
     pub profiles: Vec<ActionProfile>,
 }

@@ -66,10 +66,10 @@ pub struct InputRequest {
     /// The action that is asked about; empty for a question, for a plan as a whole, and for a child run.
     #[prost(string, tag = "18")]
     pub action: String,
-    /// The number of the unit's own attempt whose effect is in doubt; 0 if there is none.
+    /// Number of the unit's own attempt whose effect is in doubt; 0 without one.
     #[prost(uint32, tag = "19")]
     pub attempt: u32,
-    /// The revision that is asked about, 32 bytes; empty if it is none.
+    /// Revision that is asked about, 32 bytes; empty if the request is not about a revision.
     #[prost(bytes = "bytes", tag = "20")]
     pub revision: Bytes,
     /// Amounts of an extension; absent for everything else.
@@ -160,7 +160,7 @@ pub struct RequestRef {
 }
 
 impl InputRequest {
-    /// The account that an extension is of.
+    /// Returns the account that an extension is of.
     pub fn account(&self) -> &'static str {
         match self.kind() {
             RequestKind::BudgetExtension => self.budget().as_str(),

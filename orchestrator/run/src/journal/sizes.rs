@@ -19,7 +19,7 @@ pub fn profiles_bytes(profiles: &[ActionProfile]) -> usize {
 }
 
 // RUN-9.6
-/// Returns true if an entry of this event would be too large. An entry leaves 256 KiB for all but its event.
+/// Returns true if an entry of this event would be too large. An entry leaves 256 KiB for its other fields.
 pub(crate) fn is_too_large(event: &Event) -> bool {
     event.encoded_len() > ENTRY_BYTES_MAX - (256 << 10)
 }

@@ -76,7 +76,7 @@ fn may_produce(step: &Step, wanted: &str, profiles: &[ActionProfile]) -> bool {
     is_plan || calls(step).iter().any(|(_, action)| produces(action))
 }
 
-/// The actions that a plan names, each with its path in the document, in document order.
+/// Returns the actions that a plan names, each with its path in the document, in document order.
 pub fn calls_of(plan: &Plan) -> Vec<(String, &str)> {
     let mut steps: Vec<&Step> = plan.steps.iter().collect();
     steps.sort_by_key(|step| step.place);

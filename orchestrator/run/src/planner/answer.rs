@@ -69,5 +69,5 @@ fn refused(code: &str, message: &str) -> RefusedPart {
     }
 }
 
-/// Code points of a path of which the planner is told.
+/// Code points of a path that the planner is sent.
 const PATH_CHARS_MAX: usize = 200;

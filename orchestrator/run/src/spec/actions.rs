@@ -1,19 +1,19 @@
-//! What is known of an action. Decides nothing.
+//! Holds the profile of an action.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use prost::{Enumeration, Message};
 
-/// What is known of an action: frozen when a revision is accepted.
+/// Profile of an action: frozen when a revision is accepted.
 #[derive(Clone, PartialEq, Message)]
 pub struct ActionProfile {
     /// The action.
     #[prost(string, tag = "1")]
     pub action: String,
-    /// What repeating it would mean.
+    /// Effect of a repetition.
     #[prost(enumeration = "EffectClass", tag = "2")]
     pub effect: i32,
-    /// What running it unasked would mean.
+    /// Risk of an execution without an approval.
     #[prost(enumeration = "Risk", tag = "3")]
     pub risk: i32,
     /// True if a repetition with the same idempotency key has no second effect.
@@ -28,19 +28,20 @@ pub struct ActionProfile {
     /// Types of artifacts that it makes, at most 16.
     #[prost(string, repeated, tag = "7")]
     pub produces: Vec<String>,
-    /// Actions that may take its place, the best first, at most 16.
+    /// Actions that may replace it, the best first, at most 16.
     #[prost(string, repeated, tag = "8")]
     pub alternatives: Vec<String>,
-    /// Of a tool that a model may call: a sentence about it, as a worker said it; may be empty.
+    /// Description of a tool that a model may call, as a worker sent it; may be empty.
     #[prost(string, tag = "9")]
     pub description: String,
-    /// Of a tool that a model may call: JSON Schema of its payload: unchecked JSON text that a worker sent; may be empty.
+    /// JSON Schema of the payload of a tool that a model may call; unchecked JSON text that a worker sent;
+    /// may be empty.
     #[prost(string, tag = "10")]
     pub input_schema: String,
     /// JSON Schema of its output, as JSON text of the operator, else unchecked of a worker; may be empty.
     #[prost(string, tag = "11")]
     pub output_schema: String,
-    /// True if nobody has said anything of the action so far, though somebody may soon.
+    /// True if no worker or operator has described the action so far, but one may soon.
     #[prost(bool, tag = "12")]
     pub unknown: bool,
     /// The skill whose health its attempts count for; the action itself if it is empty.
@@ -50,7 +51,7 @@ pub struct ActionProfile {
 
 impl ActionProfile {
     // RUN-14.5
-    /// The skill whose health its attempts count for.
+    /// Returns the skill whose health its attempts count for.
     pub fn skill(&self) -> &str {
         match self.skill.as_str() {
             "" => &self.action,
@@ -59,24 +60,24 @@ impl ActionProfile {
     }
 }
 
-/// What repeating an action would mean.
+/// Effect of a repetition of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum EffectClass {
-    /// It changes something, here or elsewhere.
+    /// Changes something, here or elsewhere.
     SideEffect = 0,
-    /// It computes.
+    /// Computes.
     Pure = 1,
-    /// It reads what may change.
+    /// Reads what may change.
     World = 2,
-    /// It asks a model.
+    /// Asks a model.
     Llm = 3,
-    /// It acts on somebody outside.
+    /// Acts on a person or a system outside.
     External = 4,
 }
 
 impl EffectClass {
-    /// True if a repetition may be noticed.
+    /// Returns true if a repetition may be noticed.
     pub fn is_effect(self) -> bool {
         match self {
             EffectClass::SideEffect | EffectClass::External => true,
@@ -85,7 +86,7 @@ impl EffectClass {
     }
 }
 
-/// What running an action unasked would mean.
+/// Risk of an execution of an action without an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub enum Risk {
@@ -93,6 +94,6 @@ pub enum Risk {
     Unusual = 0,
     /// Routine.
     Safe = 1,
-    /// It may destroy something.
+    /// May destroy something.
     Destructive = 2,
 }

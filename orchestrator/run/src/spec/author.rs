@@ -57,13 +57,14 @@ impl Author {
 }
 
 impl Spec {
-    /// The name that who started it has proved.
+    /// Returns the name that the user who started it has proved.
     pub fn verified_author(&self) -> Option<&str> {
         self.author.as_ref()?.verified_name()
     }
 
     // RUN-6.8
-    /// True if who goes by that name started the run, or fired its trigger. `verified`: if the name was proved.
+    /// Returns true if the user with that name started the run or fired its trigger. `verified`: if the name
+    /// was proved.
     pub fn is_started_by(&self, name: &str, verified: bool) -> bool {
         let fired = self.fired_by.as_deref();
         name == self.user_id

@@ -1,4 +1,4 @@
-//! What follows from a spec. Changes none.
+//! Derives values from a spec.
 
 use super::{FallbackAction, FallbackKind, LOOK_ACTION, Spec, session_key};
 use crate::ids::IdSeed;
@@ -6,12 +6,12 @@ use alloc::borrow::Cow;
 
 impl Spec {
     // RUN-4.3
-    /// What the ids of its executions are derived from besides its own.
+    /// Returns the seed of the ids of its executions, which are derived from its own id, too.
     pub fn seed(&self) -> Option<IdSeed> {
         IdSeed::from_slice(&self.id_seed)
     }
 
-    /// What its session is kept as; empty if it has one of its own.
+    /// Returns the key of its session; empty if it has one of its own.
     pub fn session_key(&self) -> Cow<'_, str> {
         session_key(&self.namespace, &self.session_id)
     }
@@ -23,13 +23,13 @@ impl Spec {
     }
 
     // RUN-11.1
-    /// True if the run begins with a plan, false if a planner makes the first one.
+    /// Returns true if the run begins with a plan, false if a planner makes the first one.
     pub fn is_given_plan(&self) -> bool {
         self.goal.is_empty() || self.planner.is_none()
     }
 
-    /// The actions that the run calls besides those of its plan: what asks models, what judges calls, what looks at artifacts, and
-    /// its fallback.
+    /// Returns the actions that the run calls besides those of its plan. They ask models, judge calls and
+    /// verify artifacts; the last is its fallback.
     pub fn actions(&self) -> impl Iterator<Item = &str> {
         let wanted = &self.constraints;
         let looks = !wanted.must_produce.is_empty() || !wanted.expected_artifact_type.is_empty();
@@ -45,7 +45,7 @@ impl Spec {
     }
 
     // RUN-11.11
-    /// The fallback that is an action, if the run has one.
+    /// Returns the fallback that is an action, if the run has one.
     pub fn called_fallback(&self) -> Option<&FallbackAction> {
         match self.fallback.as_ref()?.kind.as_ref()? {
             FallbackKind::Action(action) => Some(action),
@@ -53,7 +53,7 @@ impl Spec {
         }
     }
 
-    /// The action that is called if the plans failed; empty if there is none.
+    /// Returns the action that is called if the plans failed; empty without one.
     pub fn fallback_action(&self) -> &str {
         self.called_fallback().map_or("", |fallback| &fallback.action)
     }

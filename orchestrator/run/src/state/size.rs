@@ -10,7 +10,7 @@ use prost::Message;
 pub(crate) enum Region {
     /// None.
     Nothing,
-    /// A unit, and a request if there is one of that id.
+    /// A unit, and the request of that id, if any.
     Unit(Option<UnitRef>, Bytes),
     /// Output and error of a step.
     Result(u32),
@@ -22,13 +22,13 @@ pub(crate) enum Region {
 
 impl RunState {
     // RUN-9.13
-    /// About how many bytes the work of the run takes: units, results of steps, and open requests.
+    /// Returns the approximate bytes of the work of the run: units, results of steps, and open requests.
     pub fn size(&self) -> usize {
         let steps: usize = self.steps.iter().map(StepState::size).sum();
         steps + self.open_requests().map(Message::encoded_len).sum::<usize>()
     }
 
-    /// The part that the entry changes.
+    /// Returns the part that the entry changes.
     pub(crate) fn region_of(&self, event: &Event) -> Region {
         let unit = |unit: UnitRef| match unit.is_generation() || unit.is_verification() {
             true => Region::Nothing,
@@ -66,7 +66,7 @@ impl RunState {
         }
     }
 
-    /// The bytes of that part.
+    /// Returns the bytes of that part.
     pub(crate) fn size_of(&self, region: &Region) -> usize {
         match region {
             Region::Nothing => 0,
@@ -85,7 +85,8 @@ impl RunState {
         }
     }
 
-    /// The unit, or the turn of a model that asks for it; with it the number of the units of its step.
+    /// Returns the bytes of the unit, or of the turn of a model that asks for it. Adds the fixed bytes of
+    /// each unit of its step.
     fn size_of_unit(&self, unit: UnitRef) -> usize {
         let Some(step) = self.steps.get(unit.step as usize) else {
             return 0;

@@ -28,7 +28,7 @@ impl RunState {
     }
 
     // RUN-9.5
-    /// True if something is in flight, and nothing but child runs.
+    /// Returns true if child runs are in flight and no other work is.
     pub(crate) fn has_children_alone_in_flight(&self) -> bool {
         let plans = self.planning.as_ref().is_some_and(Planning::is_in_flight);
         let looks = self.artifacts.iter().any(|artifact| artifact.live.is_some());
@@ -45,7 +45,7 @@ impl RunState {
     }
 
     // RUN-2.6
-    /// True if the run waits in the queue until its actions are known.
+    /// Returns true if the run waits in the queue until its actions are known.
     pub fn waits_for_actions(&self) -> bool {
         self.stage() == Stage::Queued && self.profiles.iter().any(|profile| profile.unknown)
     }

@@ -1,7 +1,7 @@
 //! Puts values into templates. Keeps every value as the bytes that it is: no number is written anew, and keys keep their order.
 //!
-//! Whatever a template says, the work is bounded: copying stops at the limit of what may come out, not behind it, and looking for
-//! what a reference means is paid from a budget.
+//! The work is bounded for every template: copying stops at the limit of the output, not after it. Resolving
+//! a reference is paid from a budget.
 
 use super::json::{Bounded, TooLong};
 use super::pointer::Pointer;
@@ -21,7 +21,8 @@ use escapement_model::opaque::{
 pub trait Sources {
     /// Finds the value at a pointer of a source; values were checked when they arrived.
     ///
-    /// The output of a parallel step or of a loop is a list of which each item is kept apart: the first token is the item.
+    /// The output of a parallel step or of a loop is a list. Each item is kept apart: the first token is the
+    /// item.
     ///
     /// # Errors
     /// [`BudgetSpent`]: finding it takes more than the budget pays for.
@@ -178,7 +179,7 @@ struct Renderer<'s, 'b> {
     sources: &'s dyn Sources,
     /// Bytes that may still be copied.
     n_left: usize,
-    /// What may still be looked at.
+    /// Budget of entries and items that may still be read.
     budget: &'b mut WalkBudget,
 }
 

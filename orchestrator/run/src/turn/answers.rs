@@ -14,7 +14,7 @@ use escapement_model::{Opaque, OpaqueValue};
 
 impl InputRequest {
     // RUN-6.5
-    /// The one shape of an answer that is right, in the words of the API.
+    /// Returns the one shape of an answer that is right, in the words of the API.
     pub fn right_answer(&self) -> &'static str {
         match (self.kind(), self.answer_type(), self.unit) {
             (RequestKind::Question, AnswerType::Text, _) => "text",
@@ -45,7 +45,7 @@ impl InputRequest {
 }
 
 // RUN-6.5
-/// Refuses an answer that is none to this request.
+/// Refuses an answer that does not fit this request.
 pub(super) fn check_answer(request: &InputRequest, answer: &Answer) -> Result<(), Refused> {
     let fits = match request.kind() {
         RequestKind::Question => answer.decision == Decision::Answer,
@@ -88,7 +88,7 @@ pub(super) fn check_answer(request: &InputRequest, answer: &Answer) -> Result<()
 }
 
 // RUN-6.5
-/// True if two values of a decision say the same: whatever the order of keys, and of a plan by its digest.
+/// Returns true if two values of a decision mean the same: in any order of keys, and a plan by its digest.
 pub fn says_the_same(request: &InputRequest, decision: Decision, one: &Bytes, other: &Bytes) -> bool {
     if one == other {
         return true;

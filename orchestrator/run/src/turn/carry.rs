@@ -74,10 +74,11 @@ impl Turn<'_> {
         results
     }
 
-    /// The results of the units that completed, but for those of some steps: the newest, as many as a run knows.
+    /// Returns the results of the units that completed, except those of some steps: the newest, as many as a
+    /// run knows.
     pub(crate) fn completed_results(&self, kept: &BTreeSet<u32>) -> Vec<CarriedResult> {
         let mut results = Vec::new();
-        // The newest come first here: however many completed, no more are looked at.
+        // The newest come first here: no more are read, for any number of completed units.
         for step in (0..self.n_steps()).rev().filter(|step| !kept.contains(step)) {
             let indices: Vec<u32> = self
                 .step_state(step)

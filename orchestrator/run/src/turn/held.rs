@@ -66,7 +66,7 @@ impl Held {
     }
 }
 
-/// Returns the id of the execution of an attempt; `None` for a generation and for a look at an artifact.
+/// Returns the id of the execution of an attempt; `None` for a generation and for a check of an artifact.
 fn execution_of(state: &RunState, plan: &Plan, unit: UnitRef, attempt: u32) -> Option<ExecutionId> {
     if unit.is_generation() || unit.is_verification() {
         return None;
@@ -89,7 +89,7 @@ impl Turn<'_> {
     }
 
     // RUN-9.13
-    /// Returns how many bytes stay in place at most.
+    /// Returns the maximum number of bytes that are kept inline.
     pub(super) fn inline_bytes_max(&self) -> usize {
         match self
             .held

@@ -117,7 +117,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The same without a look at every unit.
+    /// Returns the same without reading every unit.
     fn known_attempt(&self, execution_id: ExecutionId) -> Option<(UnitRef, ToolCalled)> {
         let unit = self.held_attempt(execution_id)?;
         let live = self.step_state(unit.step).unit(unit)?.live.as_ref()?;
@@ -193,8 +193,8 @@ impl Turn<'_> {
     }
 
     // RUN-7.4
-    /// The time that was cut is over, and that is no failure of the step. Without a retry it waits for the end of the outer limit,
-    /// which ends the run.
+    /// Retries the unit after its reduced time is over, which does not count as a failure of the step.
+    /// Without a retry it waits for the end of the outer limit, which ends the run.
     fn try_again_or_await_end(&mut self, unit: UnitRef, error: Failure) {
         let base = self.max_retries(unit.step);
         let state = self.unit(unit);

@@ -1,5 +1,5 @@
-//! What templates of one turn look into: each content is read once, and its keys are put in order once it is asked again.
-//! Whatever is read, walked or put in order is paid from the budget of the turn.
+//! Contents that templates of one turn read: each is read once, and its keys are sorted at the second lookup.
+//! All that is read, walked or sorted is paid from the budget of the turn.
 
 use super::Turn;
 use crate::journal::Stored;
@@ -20,20 +20,21 @@ pub(super) struct Lookups {
     contents: Cell<Contents>,
 }
 
-/// By their hash, and by what they are read as: the same bytes may be an object and a value.
+/// Contents by their hash, and by the type as which they are read: the same bytes may be an object and a
+/// value.
 type Contents = BTreeMap<([u8; 32], bool), Content>;
 
 #[derive(Clone, Debug)]
 struct Content {
     bytes: Bytes,
-    /// Its keys, if it is an object that is asked for the second time.
+    /// Sorted keys of an object, from the second lookup on.
     index: Option<Rc<ObjectIndex>>,
 }
 
-/// One value to follow pointers into.
+/// Value in which pointers are followed.
 #[derive(Debug)]
 pub(super) struct LookedUp {
-    /// An object by itself, or an encoded `google.protobuf.Value`.
+    /// An encoded object, or an encoded `google.protobuf.Value`.
     bytes: Bytes,
     is_object: bool,
     index: Option<Rc<ObjectIndex>>,
@@ -47,7 +48,7 @@ impl Lookups {
         found
     }
 
-    /// An object that was kept.
+    /// Returns an object that was kept.
     pub(super) fn object(
         &self,
         turn: &Turn<'_>,
@@ -57,7 +58,7 @@ impl Lookups {
         self.look_up(turn, stored, true, budget)
     }
 
-    /// A value that was kept.
+    /// Returns a value that was kept.
     pub(super) fn value(
         &self,
         turn: &Turn<'_>,
@@ -67,7 +68,7 @@ impl Lookups {
         self.look_up(turn, stored, false, budget)
     }
 
-    /// The bytes that were kept.
+    /// Returns the bytes that were kept.
     pub(super) fn bytes(
         &self,
         turn: &Turn<'_>,
@@ -110,7 +111,7 @@ impl Lookups {
     }
 }
 
-/// The content of that hash, with its keys in order once it is asked again.
+/// Returns the content of that hash, with its keys sorted from the second lookup on.
 fn found_in(
     contents: &mut Contents,
     turn: &Turn<'_>,
@@ -138,7 +139,7 @@ fn found_in(
 }
 
 impl LookedUp {
-    /// A value that is at hand.
+    /// Creates a lookup in a value that is in memory.
     pub(super) fn small(value: ValueView<'_>) -> Self {
         Self {
             bytes: encoded(value),
@@ -148,7 +149,7 @@ impl LookedUp {
     }
 
     // RUN-1.6, RUN-1.9
-    /// What a pointer leads to.
+    /// Returns the value at a pointer.
     pub(super) fn follow(
         &self,
         pointer: &Pointer,

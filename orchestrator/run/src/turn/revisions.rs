@@ -74,7 +74,7 @@ impl Turn<'_> {
     // RUN-6.10
     /// Makes the revision that was approved: every step begins anew.
     pub(super) fn revise(&mut self, revised: &Revised, document: Stored) {
-        // `approve_edited` looks at what became of it.
+        // `approve_edited` checks the result.
         let _fits = self.emit_revision("edit", revised, document, &BTreeSet::new());
     }
 

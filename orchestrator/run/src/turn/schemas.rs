@@ -44,5 +44,5 @@ impl Turn<'_> {
     }
 }
 
-/// What it may cost to hold one value against a schema, in entries and items that are looked at in both.
+/// Work of the check of one value against a schema, in entries and items that are read in both.
 pub(super) const SCHEMA_WORK_MAX: usize = 16 << 20;

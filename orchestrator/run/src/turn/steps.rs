@@ -86,7 +86,7 @@ impl Turn<'_> {
         // RUN-14.3
         let patched = match reason {
             "" => self.patched(step),
-            // Somebody's word takes the place of what the units say, and of their patches.
+            // An operator's word replaces the results of the units, and their patches.
             _ => Ok(None),
         };
         let patched = match patched {

@@ -10,7 +10,7 @@ use escapement_model::encoder::Encoder;
 
 impl Turn<'_> {
     // RUN-6.12
-    /// Asks what became of an attempt of the unit: of exactly what was sent, whatever it would be now.
+    /// Asks for the outcome of an attempt of the unit: of exactly what was sent, even if it would differ now.
     pub(super) fn ask_about_effect(&mut self, live: &ToolCalled, error: Failure) {
         let payload = payload_of(&self.load(&live.request)).unwrap_or_default();
         let sent = Rendered {
@@ -26,7 +26,7 @@ impl Turn<'_> {
     }
 
     // RUN-6.12
-    /// A question about an execution that may have had its effect.
+    /// Returns a question about an execution that may have had its effect.
     pub(super) fn question_about_effect(
         &mut self,
         unit: UnitRef,
@@ -91,7 +91,7 @@ impl Turn<'_> {
     }
 
     // RUN-6.12
-    /// The request with the amounts that it is about, and their digest.
+    /// Returns the request with the amounts that it is about, and their digest.
     pub(super) fn extending(&self, request: InputRequest, extension: Extension) -> InputRequest {
         let unit = request.unit.unwrap_or_default();
         let key = request.unit.map_or("", |unit| &self.step(unit.step).key);

@@ -220,7 +220,7 @@ impl<'a> Turn<'a> {
         of_stored(unit.and_then(|unit| unit.output.as_ref()), &rest, budget)
     }
 
-    /// The outputs of all units, apart.
+    /// Returns the outputs of all units, each apart.
     fn list_in(&self, state: &StepState, budget: &mut WalkBudget) -> Result<Found<'_>, BudgetSpent> {
         if n_list_bytes(state) > LIST_BYTES_MAX {
             return Ok(Found::TooLarge);

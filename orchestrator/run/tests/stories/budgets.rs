@@ -340,7 +340,7 @@ fn a_generation_without_budget_waits_for_a_person_and_takes_no_time() {
         world
     };
     let mut world = refused();
-    // RUN-8.5, RUN-8.6: there are no steps yet that somebody could change.
+    // RUN-8.5, RUN-8.6: an operator can change steps only once a plan has them.
     let back = crate::world::rollback(escapement_run::Rollback::Reset);
     assert_eq!(world.refusal(back), escapement_run::RefusedReason::NotPaused);
     world.pass(60_000).input(Input::Recovered);

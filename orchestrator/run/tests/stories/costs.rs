@@ -1,4 +1,4 @@
-//! What templates may cost: one turn pays for all that they look at, and what it cannot pay for fails.
+//! Tests the cost of templates: one turn pays for all that they read, and what it cannot pay for fails.
 
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, call, spec};
 
-/// An object of as many keys as an input may have, and one of them.
+/// Returns an object of as many keys as an input may have, and one of them.
 fn many_keys() -> StructBuilder {
     let keys = (0..60_000).fold(StructBuilder::new(), |keys, n| {
         keys.boolean(&format!("{n:05}"), true)
@@ -21,7 +21,7 @@ fn run_of(steps: Value, input: Opaque) -> World {
     World::with(steps, spec)
 }
 
-/// A question with as many references as it has room for.
+/// Returns a question with as many references as fit into it.
 fn question_of(reference: &str) -> Value {
     let n_each = 990 / reference.len();
     let options: Vec<String> = (0..100)

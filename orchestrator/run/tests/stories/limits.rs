@@ -119,7 +119,7 @@ fn an_attempt_that_was_cut_and_hangs_ends_the_run_by_the_outer_limit_and_not_by_
                 ("timeout", code)
             );
         }
-        // An attempt with all the time of its own limit has failed by itself.
+        // An attempt with all the time of its own limit has failed on its own.
         let own = and(call("a"), json!({"timeout_ms": 1000}));
         let mut world = World::with(json!([own, call("b")]), short);
         world.pass(1000).fail("a", TimedOut);

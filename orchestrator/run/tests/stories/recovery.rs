@@ -182,7 +182,7 @@ fn a_run_waits_in_the_queue_for_what_is_known_of_its_actions() {
     world.input(Input::Admit);
     assert_eq!(world.run.shown().as_str(), "running", "what is safe asks nobody");
 
-    // Nobody said anything in time: the careful traits hold.
+    // No worker or operator described it in time: the careful traits hold.
     let mut world = waiting();
     world.input(Input::ActionsKnown {
         profiles: vec![nobody_said(&action)],

@@ -22,7 +22,7 @@ use crate::world::{RUN_ID, START, World, call, completed, encoded, failed, opaqu
 /// Items of a parallel step.
 const ITEMS: usize = 256;
 
-/// A run that is driven without a look at all of it after each input.
+/// Run that is driven without a check of all of it after each input.
 struct Large {
     run: Run,
     disk: Disk,
@@ -88,7 +88,7 @@ impl Large {
         n
     }
 
-    /// The newest revision.
+    /// Returns the newest revision.
     fn created(&self) -> PlanCreated {
         let entries = self.entries.iter().rev();
         let created = entries.filter_map(|bytes| match Entry::decode(bytes.clone()).unwrap().event {

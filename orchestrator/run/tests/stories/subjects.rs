@@ -24,7 +24,7 @@ fn level(level: u32) -> Spec {
     }
 }
 
-/// An effect of which nobody knows whether it happened.
+/// Returns a run with an effect of which it is not known whether it happened.
 fn in_doubt() -> World {
     let mut world = World::of(json!([tool("a", "mail.send", &[])]));
     world.fail("a", Unknown);
@@ -61,7 +61,7 @@ fn asks(input_type: &str) -> World {
     World::of(json!([{"key": "a", "type": "user_input", "config": config}]))
 }
 
-/// Each kind of request that is decided, with what lets the run go on.
+/// Returns each kind of request that is decided, with the decision that lets the run continue.
 fn decided() -> Vec<(World, RequestKind, Decision)> {
     let call = World::with(json!([tool("a", "mail.send", &[])]), level(2));
     let plan = World::with(json!([tool("a", "safe.write", &[])]), level(1));
@@ -270,7 +270,7 @@ fn the_same_answer_is_the_same_whatever_the_order_of_its_keys() {
     let other = answered(&mut world, &request, Answer, value("q", "r"));
     assert_eq!(other, Err(RefusedReason::AlreadyAnswered));
 
-    // A payload that takes the place of another one.
+    // A payload that replaces another one.
     let mut world = World::with(json!([tool("a", "mail.send", &[])]), level(2));
     let request = world.asked();
     let edited = |object: Opaque| object.as_encoded().clone();

@@ -234,7 +234,7 @@ fn a_restore_keeps_what_had_completed_at_the_checkpoint() {
     assert_eq!(world.shows(), "running: a completed, b running, c pending");
 }
 
-/// A condition that is true, both arms, and what comes behind them.
+/// Returns a run with a condition that is true, both arms, and a step after them.
 fn both_arms() -> World {
     let condition = json!({"key": "if", "type": "condition",
         "config": {"condition": "true", "true_step": "yes", "false_step": "no"}});

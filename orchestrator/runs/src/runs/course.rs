@@ -34,8 +34,9 @@ impl Runs {
     }
 
     // RUN-7.2
-    /// The process stood still, or could write nothing, from one time to another, in Unix milliseconds. Runs that were active
-    /// take that in before what they are handed next; until then their timers may be early.
+    /// Records that the process stood still, or could write nothing, from one time to another, in Unix
+    /// milliseconds. Runs that were active handle that before their next input. Until then their timers may
+    /// be early.
     pub fn stood_still(&mut self, from: i64, until: i64) {
         self.stalls.add(from, until);
     }

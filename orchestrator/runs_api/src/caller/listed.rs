@@ -1,4 +1,4 @@
-//! What lists show to a caller. Reads nothing.
+//! Selects the scopes that lists show to a caller.
 
 use super::Caller;
 use crate::errors::Rejection;
@@ -7,8 +7,8 @@ use escapement_model::Namespace;
 use escapement_store::runs::Scope;
 
 impl Caller {
-    /// What a list is about: of what the caller finds, what lies in the namespace that is asked for and is that user's; `None`:
-    /// everything there is.
+    /// Returns the scopes that a list covers, among those visible to the caller. They lie in the requested
+    /// namespace and belong to the requested user. `None`: everything.
     ///
     /// # Errors
     /// As [`Caller::namespace`], and if it finds others there and not the user that is asked for.
@@ -24,8 +24,8 @@ impl Caller {
         Ok((!listed.contains(&Scope::EVERYTHING)).then_some(listed))
     }
 
-    /// The user that a request about one namespace is about: the one that is asked for, else the first whose things the caller finds
-    /// there; `None`: every one.
+    /// Returns the user that a request about one namespace concerns: the requested one, else the first with
+    /// definitions or runs visible to the caller there. `None`: every user.
     ///
     /// # Errors
     /// As [`Caller::listed`].
@@ -41,10 +41,10 @@ impl Caller {
     }
 }
 
-/// Of these, what is of the user that is asked for.
+/// Returns the scopes among these that belong to the requested user.
 ///
 /// # Errors
-/// [`Denial::UserNotPermitted`] if there are some, and none of them is.
+/// [`Denial::UserNotPermitted`] if scopes were found and none belongs to that user.
 fn of_user(found: Vec<Scope>, requested: &str) -> Result<Vec<Scope>, Rejection> {
     if requested.is_empty() || found.is_empty() {
         return Ok(found);

@@ -13,12 +13,12 @@ use prost::Message;
 
 use super::{lower, mean, sort, sort_object, sort_value, without_empty};
 
-/// A request that may be repeated. It may be spelled in another way each time.
+/// A request that may be repeated, each time in another encoding.
 pub(crate) trait Repeatable: Message + Clone {
     /// Puts the keys of all its objects in order.
     fn sort_keys(&mut self);
 
-    /// Puts the meaning of documents and ids in their places.
+    /// Replaces documents and ids by their meaning.
     fn reduce(&mut self) {}
 
     /// Encodes the meaning of the request.

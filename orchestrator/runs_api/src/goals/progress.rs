@@ -70,7 +70,7 @@ fn progress_in(
         n_left -= page.definitions.len();
         for plan in &page.definitions {
             let Ok(saved) = decoded(plan) else { continue };
-            // Plans of another user serve their own goals, whatever they name.
+            // Plans of another user serve their own goals, even if they name this one.
             if goals.get(saved.goal_id.as_str()) != Some(&plan.owner.as_deref()) {
                 continue;
             }

@@ -25,23 +25,23 @@ pub(crate) struct Shown {
     pub(crate) step_key: String,
 }
 
-/// Which plan a call changes, and when.
+/// The plan that a call changes, and the time of the change.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// The plan.
     pub(crate) plan_id: String,
-    /// Whose it must be; empty for anybody's.
+    /// User who must own the plan; empty if any user may.
     pub(crate) user_id: String,
     /// Only in this version.
     pub(crate) version: Option<u64>,
-    /// What its caller may repeat.
+    /// The request that its caller may repeat.
     pub(crate) request: Option<SavedRequest>,
-    /// Who says which actions it calls; `None` if the call brings none.
+    /// Caller who states the actions that it calls; `None` if the call brings none.
     pub(crate) caller: Option<Caller>,
 }
 
 impl Target {
-    /// Why its caller may not save this plan in the namespace.
+    /// Returns the reason for which its caller may not save this plan in the namespace.
     pub(super) fn refusal_of(&self, namespace: &Namespace, plan: &Plan) -> Option<Rejection> {
         let caller = self.caller.as_ref()?;
         caller.check_plan(namespace, "document", plan).err()
@@ -57,7 +57,7 @@ pub(crate) struct Draft {
     pub(crate) saved: SavedPlan,
     /// The document of the newest revision.
     pub(crate) document: Opaque,
-    /// The plan of the document that takes its place.
+    /// The plan of the document that replaces it.
     pub(crate) plan: Option<Plan>,
     /// The step that is added.
     pub(crate) step_key: String,

@@ -8,7 +8,7 @@ use escapement_runs_shell::saved::{document_of, saved_plan};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunReader, Scope};
 
-/// Why a plan cannot be saved with one of its steps.
+/// Reason for which a plan cannot be saved with one of its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misplaced {
     /// Its place in the document.
@@ -30,15 +30,15 @@ pub(crate) struct Known<'a> {
     pub(crate) namespace: &'a Namespace,
 }
 
-/// The saved plans that were looked at, each with its number and version; without them if there is none of that id.
+/// The saved plans that were read, each with its number and version; `None` if no plan has that id.
 pub(crate) type Seen = BTreeMap<String, Option<(u64, u64)>>;
 
 // RUN-9.15
-/// Looks through all that a saved plan of that id and user with this document would run, and returns the saved plans among it: as long
-/// as none of them changes, the answer holds. Or the first step over which the plan would contain itself, directly or over others, or
-/// behind which there is more than may be looked at.
-///
-/// Each plan is looked at once, whatever the number of steps that lead to it.
+/// Reads all plans that a saved plan of that id and user with this document would run, and returns the saved
+/// ones among them. The answer holds as long as none of them changes. Returns instead the first step over
+/// which the plan would contain itself, directly or over others. A step that leads to more plans than may be
+/// read is returned in the same way. Each plan is read once, independent of the number of steps that lead to
+/// it.
 ///
 /// # Errors
 /// As the store fails.
@@ -86,7 +86,7 @@ pub(crate) fn look_through(
     Ok(Ok(walk.seen))
 }
 
-/// True if none of the saved plans that were looked at has changed. Reads none of them.
+/// Returns true if none of the saved plans that were read has changed. Reads none of them again.
 ///
 /// # Errors
 /// As the store fails.
@@ -99,7 +99,7 @@ pub(crate) fn is_as_seen(reader: &dyn RunReader, seen: &Seen) -> Result<bool, St
     Ok(true)
 }
 
-/// Where a step leads.
+/// Result of following a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leads {
     Nowhere,
@@ -155,7 +155,7 @@ impl Walk<'_> {
         Ok(Leads::Nowhere)
     }
 
-    /// A plan that is not there leads nowhere.
+    /// Returns the document of a plan; a missing plan leads nowhere.
     fn document_of(&mut self, sub_plan: &SubPlan) -> Result<Option<Opaque>, StoreFault> {
         match (&sub_plan.plan_id, sub_plan.revision()) {
             (Some(plan_id), _) => {
@@ -181,7 +181,7 @@ impl Walk<'_> {
     }
 }
 
-/// The name of a plan, and what it runs.
+/// Returns the name of a plan, and the plans that it runs.
 fn named(document: &Opaque) -> Option<(String, Vec<SubPlan>)> {
     let plan = plan::read(document).ok()?;
     let below = plan.sub_plans().cloned().collect();

@@ -1,4 +1,4 @@
-//! What a change of a saved plan writes: judged and put together on a reader. Writes nothing.
+//! Prepares on a reader the change of a saved plan: checks it, and assembles the definition to write.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::draft::{Draft, Shown, Target};
 use super::nesting::{Known, Seen, look_through};
 use crate::errors::{Problem, Rejection};
 
-/// What came of preparing a change.
+/// Outcome of preparing a change.
 pub(super) enum Preparation {
     /// The request was answered before: the plan as it is.
     Known(Box<Shown>),
@@ -35,7 +35,7 @@ pub(super) struct Prepared {
     pub(super) document: Opaque,
     /// The step that is added.
     pub(super) step_key: String,
-    /// What the store gets. The time is that of the writing.
+    /// The definition that the store gets. The time is that of the writing.
     pub(super) put: DefinitionPut,
 }
 

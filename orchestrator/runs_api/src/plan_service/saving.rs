@@ -1,5 +1,5 @@
-//! Changes of saved plans: what was there is read and changed on a reader, and written in one turn of the thread of runs if it is
-//! still as it was read.
+//! Changes saved plans. The plan is read and changed on a reader. It is written in one turn of the thread of
+//! runs, unless it has changed since it was read.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) async fn create(
 
 /// Changes a plan. A request that was answered before changes nothing, and finds the plan as it is.
 ///
-/// `edit` is asked again if the plan has changed meanwhile.
+/// `edit` is called again if the plan has changed since it was read.
 pub(crate) async fn change(
     runs: &RunsHandle,
     target: Target,
@@ -91,7 +91,7 @@ pub(crate) async fn change(
 }
 
 // RUN-9.15
-/// Prepares on a reader what is written, and writes it on the thread of runs unless what it rests on has changed meanwhile.
+/// Prepares a write on a reader, and writes on the thread of runs unless one of its inputs has changed since.
 async fn save<P>(runs: &RunsHandle, target: Target, prepare: P) -> Result<Shown, Rejection>
 where
     P: Fn(&dyn RunReader, &Target) -> Result<Result<Preparation, Rejection>, StoreFault>

@@ -43,7 +43,7 @@ impl Started {
         Self { depth, fired_by }
     }
 
-    /// Returns the causes of a run that nobody fired and no other trigger led to.
+    /// Returns the causes of a run without a firing and without an earlier trigger.
     pub(crate) fn alone() -> Self {
         Self::new(1, None)
     }
@@ -148,7 +148,7 @@ impl Runs {
         create_of(request, resolved, run_id, client)
     }
 
-    /// The request with the digest of its spelling, if an earlier version has kept it by that.
+    /// Returns the request with the digest of its encoding, if an earlier version has kept it by that.
     pub(super) async fn as_kept(
         &self,
         request: Option<ClientRequest>,

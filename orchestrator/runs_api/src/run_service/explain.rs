@@ -163,7 +163,7 @@ fn with_due(explanation: &Explanation, now: i64) -> String {
     }
 }
 
-/// Returns the time until something in its largest unit of which there are at least two.
+/// Returns the remaining time in the largest unit with a count of two or more.
 fn time_left(ms: i64) -> String {
     const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
     let unit = UNITS.iter().find(|(unit, _)| ms >= 2 * unit);

@@ -288,8 +288,9 @@ fn id_of_retry(chain_id: &str, number: u32) -> RunId {
     RunId::from_random(bytes)
 }
 
-/// As the other run, in its chain and its namespace. It is begun by who asks for it: a caller that lets it call actions is held to its
-/// own, and does not approve what it asks. Under a policy nobody begins one in the name of somebody else, and who has proved nothing
+/// Returns the spec of a fork: that of the other run, in its chain and its namespace. The caller begins the
+/// fork. A caller whose fork calls actions is limited to its own permissions, and does not approve its own
+/// requests. Under a policy no caller begins one in the name of another user. An unauthenticated caller
 /// begins it in no name.
 fn spec_of_fork(run: &Run, run_id: RunId, request_id: String, by: &Caller) -> Result<Spec, Rejection> {
     let mut spec = run.state().spec.clone();

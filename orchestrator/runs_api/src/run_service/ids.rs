@@ -20,7 +20,7 @@ pub(crate) fn new_run_id() -> Result<RunId, Rejection> {
 }
 
 // RUN-4.3
-/// A fresh seed for the ids of a run's executions.
+/// Creates a fresh seed for the ids of a run's executions.
 ///
 /// # Errors
 /// As [`new_run_id`].
@@ -55,7 +55,7 @@ pub(super) fn client_request(
     })
 }
 
-/// The digest by which earlier versions have kept the request: of how it is spelled.
+/// Returns the digest by which earlier versions have kept the request: that of its encoding.
 pub(super) fn spelled_digest(verb: &str, request: &impl Repeatable) -> [u8; 32] {
     digest_of(verb, &request.encode_in_order())
 }

@@ -1,4 +1,4 @@
-//! Streams what users are told: what is kept, then what comes. Remembers one number.
+//! Streams notices to users: first the kept ones, then new ones. Remembers one number.
 
 use escapement_model::Namespace;
 use escapement_run::session::Session;
@@ -101,7 +101,7 @@ impl Runs {
             }
             false => u64::try_from(request.after_cursor).unwrap_or(0),
         };
-        // Followed first, so that nothing is missed between a look and the next.
+        // Followed first, so that no notice between two reads is missed.
         let follow = self.runs.follow_notices();
         let notices = WatchedNotices {
             runs: self.runs.clone(),
@@ -117,9 +117,9 @@ struct WatchedNotices {
     runs: RunsHandle,
     stream: String,
     // RUN-14.8
-    /// Whose notices are told: a session of this id may have been another user's before.
+    /// User who receives the notices: a session of this id may have been another user's before.
     user_id: String,
-    /// The number of the last one that was told.
+    /// The number of the last notice that was sent.
     after: u64,
 }
 
@@ -156,8 +156,9 @@ impl Watched for WatchedNotices {
 }
 
 // RUN-14.10
-/// The next notices of a stream, and up to which number there are no others if the page is the last one; `None` if some behind the
-/// cursor may be gone. Without a cursor what is kept counts.
+/// Returns the next notices of a stream. With the last page comes the number up to which the stream was read.
+/// `None` if some after the cursor may be lost. Without a cursor the stream begins with the oldest kept
+/// notice.
 fn next(
     reader: &dyn RunReader,
     stream: &str,
@@ -182,7 +183,7 @@ fn answer(told: Told) -> Answer {
     v1::WatchNoticesResponse { told: Some(told) }
 }
 
-/// The notice; `None` if its record is none, or if it is another user's.
+/// Decodes a notice; `None` if its record is invalid, or if it is another user's.
 fn view(stored: StoredNotice, user_id: &str) -> Option<v1::Notice> {
     let notice = Notice::decode(stored.record).ok()?;
     if !notice.user_id.is_empty() && notice.user_id != user_id {
@@ -204,5 +205,5 @@ fn view(stored: StoredNotice, user_id: &str) -> Option<v1::Notice> {
     })
 }
 
-/// Notices that are read at a time.
+/// Number of notices in one read.
 const PAGE: usize = 32;

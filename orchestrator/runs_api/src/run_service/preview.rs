@@ -54,7 +54,8 @@ impl Runs {
         })
     }
 
-    /// For each of these actions that may be a misspelling, what may have been meant of what the author may have called.
+    /// Returns, for each of these actions with a likely typing error, the similar ones among those the author
+    /// may have called.
     fn suggestions(&self, unknown: &[String], origin: &Origin) -> Vec<v1::ActionSuggestion> {
         if unknown.is_empty() {
             return Vec::new();
@@ -73,7 +74,7 @@ impl Runs {
     }
 
     // RUN-11.4
-    /// What the planner would be sent first.
+    /// Returns the first prompt that the planner would get.
     async fn planner_prompt(&self, resolved: &Resolved) -> Result<Option<Opaque>, Rejection> {
         let spec = &resolved.spec;
         let Some(planner) = spec.planner.as_deref().filter(|_| !spec.goal.is_empty()) else {
@@ -89,7 +90,7 @@ impl Runs {
     }
 }
 
-/// Returns the preview of a run whose plan is none.
+/// Returns the preview of a run with an invalid plan.
 fn preview_of_none(violations: &Violations) -> v1::PreviewRunResponse {
     let violations = violations.iter().map(|violation| v1::PlanViolation {
         path: violation.path.clone(),

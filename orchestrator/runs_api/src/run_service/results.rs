@@ -63,9 +63,9 @@ impl Runs {
     }
 }
 
-/// What a result is put together from. The thread of runs only says where it is.
+/// The parts from which a result is assembled. The thread of runs only says where they are kept.
 pub(super) struct Parts {
-    /// Each by itself; `None` for a unit without an output.
+    /// Outputs of the units, one each; `None` for a unit without an output.
     outputs: Vec<Option<Stored>>,
     /// True if the result is the list of them, else it is the only one.
     is_list: bool,
@@ -79,14 +79,14 @@ impl Parts {
         }
     }
 
-    /// Bytes of them, none of which is read.
+    /// Returns the number of their bytes, without reading any.
     pub(super) fn n_bytes(&self) -> usize {
         let outputs = self.outputs.iter().flatten();
         let n_bytes: u64 = outputs.map(|output| output.length).sum();
         usize::try_from(n_bytes).unwrap_or(usize::MAX)
     }
 
-    /// The encoded value.
+    /// Returns the encoded value.
     ///
     /// # Errors
     /// [`StoreFault`] as the store fails; [`Rejection::Failed`] with `RUN_DISCARDED` if a part went with the run.
@@ -116,7 +116,7 @@ impl Parts {
     }
 }
 
-/// What was kept; `None` if it went with the run.
+/// Returns the kept value; `None` if it was discarded with the run.
 fn load(reader: &dyn RunReader, stored: &Stored) -> Result<Option<Bytes>, StoreFault> {
     match stored.content() {
         Some(digest) => reader.content(&digest),
@@ -148,7 +148,7 @@ fn answer(result: Bytes, request: &v1::GetStepResultRequest) -> Result<v1::GetSt
     })
 }
 
-/// Where what is wanted is kept.
+/// Returns the parts in which the requested result is kept.
 ///
 /// # Errors
 /// [`Rejection::Failed`] with `NO_RESULT` or `RESULT_TOO_LARGE`.
@@ -182,7 +182,7 @@ pub(super) fn parts(run: &Run, wanted: &Wanted) -> Result<Parts, Rejection> {
     }
 }
 
-/// The outputs of all units in order.
+/// Returns the outputs of all units in order.
 fn list(state: &StepState) -> Result<Parts, Rejection> {
     let outputs = state.units.iter().filter_map(|unit| unit.output.as_ref());
     let total: u64 = outputs.map(|output| output.length).sum();

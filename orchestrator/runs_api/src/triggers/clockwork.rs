@@ -43,7 +43,7 @@ impl Triggers {
         }
     }
 
-    /// How long nothing is due. A wall clock that is set is noticed before long.
+    /// Returns the time for which nothing is due, bounded so that a change of the wall clock is soon noticed.
     fn pause(&self) -> Duration {
         let next = self.index().next();
         let left = next.map(|next| self.clock().until(next));
@@ -51,7 +51,7 @@ impl Triggers {
     }
 
     // TRIG-2.3
-    /// When the clock of runs reads what the wall clock reads then, if nobody sets that.
+    /// Converts a time of the wall clock to the clock of runs, provided that the wall clock is not set.
     fn by_clock(&self, wall_ms: i64) -> i64 {
         self.clock()
             .now()
@@ -59,7 +59,7 @@ impl Triggers {
     }
 
     // TRIG-2.3
-    /// When something is due of a trigger next, by the wall clock, as people read it.
+    /// Returns the next due time of a trigger by the wall clock, as shown to people.
     pub(super) fn shown_next(&self, trigger_id: &str, kept: &Kept) -> i64 {
         let now = now_ms();
         let known = match &kept.trigger.config {
@@ -194,7 +194,8 @@ impl Triggers {
     }
 
     // TRIG-4.4
-    /// Takes a trigger into the index. A look at a condition that is due stays due, unless it has just been taken.
+    /// Takes a trigger into the index. A check of a condition that is due stays due, unless it has just been
+    /// made.
     async fn take_in(&self, trigger_id: &str, has_looked: bool) -> Result<(), Rejection> {
         self.loaded().await?;
         let mut told = self.0.wanted.lock().await;

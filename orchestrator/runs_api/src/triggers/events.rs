@@ -93,7 +93,8 @@ impl Triggers {
             match self.tell_one(&trigger_id, event).await {
                 Ok(fired) => all.extend(fired),
                 Err(rejection @ Rejection::Call(CallError::Stopping)) => return Err(rejection),
-                // One that cannot fire now does not keep the others from it. Damage stays, whatever comes behind it may not.
+                // A trigger that cannot fire now does not block the others. Damage is permanent, but a later
+                // failure may be transient and is returned instead.
                 Err(rejection) => match &failed {
                     Some(known) if !Rejection::is_of_damage(known) => {}
                     _ => failed = Some(rejection),
@@ -126,7 +127,7 @@ impl Triggers {
         self.fire(trigger_id, found).await
     }
 
-    /// Whether the trigger listens to the event, if that can be paid for.
+    /// Returns true if the trigger listens to the event, unless the budget is exceeded.
     async fn is_match(
         &self,
         trigger_id: &str,
@@ -305,7 +306,7 @@ impl Triggers {
 }
 
 // TRIG-3.5
-/// Whether a filter is about an event with this data. An expression without a value matches nothing.
+/// Returns true if a filter matches an event with this data. An expression without a value matches nothing.
 fn listens_to(filter: &v1::EventFilter, data: &Opaque) -> Result<bool, BudgetSpent> {
     let none = Opaque::default();
     let equals = filter.equals.as_ref().unwrap_or(&none);

@@ -206,7 +206,7 @@ pub(super) fn fire(
                 format!("It would be the trigger number {} in a row.", found.depth),
             );
         }
-        // TRIG-3.5: whatever else is in its way.
+        // TRIG-3.5: independent of any other obstacle.
         Edge::Fires(_) if found.is_too_costly => {
             becomes(FAILED, TOO_COSTLY, TOO_COSTLY_MESSAGE.to_owned());
         }
@@ -410,11 +410,11 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) const SKIPPED: &str = "skipped";
 /// One without a run, because it could not be made.
 pub(super) const FAILED: &str = "failed";
-/// Why a firing has no run: one before it has not ended.
+/// Reason of a firing without a run: the run of an earlier firing has not ended.
 pub(super) const OVERLAP: &str = "OVERLAP";
 /// Why a firing has no run, or is not known, if something that is stored cannot be read.
 const DAMAGED: &str = "DAMAGED";
-/// Why a firing has no run, if nobody can say whether the trigger listens to its event.
+/// Reason of a firing without a run, if matching the trigger's filter with its event exceeds the budget.
 const TOO_COSTLY: &str = "FILTER_TOO_COSTLY";
 const TOO_COSTLY_MESSAGE: &str =
     "Its filter and its expression look at more values of the event than one event pays for.";

@@ -13,13 +13,13 @@ use super::tenants::{NoPlace, Share, Tenants};
 /// All enabled triggers.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// When something is due of a trigger, by the clock of runs, the first first.
+    /// Due times of triggers, by the clock of runs, earliest first.
     due: BTreeSet<(i64, String)>,
     due_by_id: BTreeMap<String, i64>,
     /// Triggers by the type of the events that they listen to, and by their namespace: nothing is read for an event of another one.
     listeners: BTreeMap<String, BTreeMap<Namespace, BTreeMap<String, Listener>>>,
     heard_by_id: BTreeMap<String, (String, Namespace)>,
-    /// What each namespace has.
+    /// Usage of each namespace.
     tenants: Tenants,
 }
 
@@ -63,13 +63,13 @@ impl Index {
         }
     }
 
-    /// True for a trigger that is there.
+    /// Returns true if the trigger exists.
     pub(super) fn knows(&self, trigger_id: &str) -> bool {
         self.tenants.knows(trigger_id)
     }
 
     // TRIG-1.5
-    /// Takes the place of a trigger that is about to be saved like this.
+    /// Reserves the share of a trigger that is about to be saved in this form.
     ///
     /// # Errors
     /// [`NoPlace`]: its namespace has as many as it may have.
@@ -77,7 +77,7 @@ impl Index {
         self.tenants.take_place(trigger_id, share_of(kept))
     }
 
-    /// Has a trigger be looked at at that time of the clock of runs, and leaves what else is known of it.
+    /// Schedules a check of a trigger for that time of the clock of runs, and keeps its other state.
     pub(super) fn look_again(&mut self, trigger_id: &str, at: i64) {
         if let Some(due) = self.due_by_id.insert(trigger_id.to_owned(), at) {
             self.due.remove(&(due, trigger_id.to_owned()));
@@ -85,7 +85,7 @@ impl Index {
         self.due.insert((at, trigger_id.to_owned()));
     }
 
-    /// When something is due of a trigger.
+    /// Returns the due time of a trigger.
     pub(super) fn due_of(&self, trigger_id: &str) -> Option<i64> {
         self.due_by_id.get(trigger_id).copied()
     }
@@ -101,7 +101,7 @@ impl Index {
         (*due <= now).then(|| trigger_id.clone())
     }
 
-    /// Who listens to events of a type in a namespace, and may match.
+    /// Returns the triggers in a namespace that listen to events of a type, and may match.
     pub(super) fn listeners(&self, namespace: &Namespace, kind: &str) -> Vec<(String, Listener)> {
         let listeners = self
             .listeners
@@ -120,7 +120,7 @@ impl Index {
     }
 }
 
-/// What a trigger takes of what its namespace has.
+/// Returns the share of its namespace's limits that a trigger takes.
 fn share_of(kept: &Kept) -> (Namespace, Share) {
     let interval_ms = match &kept.trigger.config {
         Some(Config::Condition(condition)) if kept.is_enabled() => {
@@ -138,15 +138,15 @@ impl Kept {
     }
 
     // TRIG-2.3
-    /// True if the wall clock has been set back behind what its schedule has handled. A moment is nothing: two clocks always
-    /// differ by that.
+    /// Returns true if the wall clock was set back to before the time handled by its schedule. A small
+    /// difference is ignored: two clocks always differ a little.
     pub(super) fn is_ahead_of(&self, now: i64) -> bool {
         let is_schedule = matches!(&self.trigger.config, Some(Config::Schedule(_)));
         is_schedule && self.handled_ms.saturating_sub(AHEAD_MS_MAX) > now
     }
 
     // TRIG-2.3
-    /// As [`Kept::next`], and now if its schedule has to be set back.
+    /// Returns the time of [`Kept::next`], or `now` if its schedule has to be set back.
     pub(super) fn due(&self, now: i64) -> Option<i64> {
         match self.is_enabled() && self.is_ahead_of(now) {
             true => Some(now),
@@ -154,7 +154,8 @@ impl Kept {
         }
     }
 
-    /// When something is due of it next, by the wall clock. `now`: for conditions, which are looked at an interval later.
+    /// Returns the next due time of the trigger, by the wall clock. `now` is for conditions, which are
+    /// checked an interval later.
     pub(super) fn next(&self, now: i64) -> Option<i64> {
         let handled_ms = match self.is_ahead_of(now) {
             true => now,
@@ -175,7 +176,7 @@ impl Kept {
     }
 }
 
-/// By how much what a schedule has handled may be ahead of the wall clock.
+/// Tolerated lead of a schedule's handled time over the wall clock, milliseconds.
 const AHEAD_MS_MAX: i64 = 1_000;
 /// Pause between two looks whether a firing that waits may go on, or whether a probe has ended.
 const WAITING_LOOK_MS: i64 = 500;

@@ -214,7 +214,7 @@ const OVERLAPS: [(&str, Overlap); 3] = [
 ];
 /// What runs find their cause under.
 pub(super) const INPUT_KEY: &str = "trigger";
-/// Pause between two looks at a condition if its trigger does not say.
+/// Pause between two checks of a condition, unless its trigger sets another.
 pub(super) const CHECK_INTERVAL_MS: i64 = 300_000;
 /// How long a condition does not fire again if its trigger does not say: one hour.
 pub(super) const COOLDOWN_MS: i64 = 3_600_000;

@@ -180,7 +180,7 @@ pub(super) fn put(
     })
 }
 
-/// A firing without an outcome.
+/// Creates a firing without an outcome.
 pub(super) fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -> v1::Firing {
     let (kind, event_type, event_id) = words(&found.cause);
     v1::Firing {
@@ -200,7 +200,7 @@ pub(super) fn firing_of(trigger_id: &str, name: &str, found: &Found, now: i64) -
     }
 }
 
-/// Kind of the cause, type of its event, id of it.
+/// Returns the kind of the cause, the type of its event, and its id.
 pub(super) fn words(cause: &Cause) -> (&'static str, String, String) {
     match cause {
         Cause::Due(_) => ("schedule", String::new(), String::new()),
@@ -211,7 +211,7 @@ pub(super) fn words(cause: &Cause) -> (&'static str, String, String) {
     }
 }
 
-/// What came of a cause.
+/// Outcome of a cause.
 #[derive(Clone, Debug)]
 pub(super) struct Fired {
     /// The firing.
@@ -221,7 +221,7 @@ pub(super) struct Fired {
 }
 
 impl Fired {
-    /// A firing that was there before.
+    /// Creates the outcome of a firing that existed before.
     pub(super) fn before(known: KeptFiring) -> Self {
         Self {
             firing: known.firing,
@@ -230,17 +230,17 @@ impl Fired {
     }
 }
 
-/// Who listens to events of a type.
+/// A trigger that listens to events of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listener {
-    /// Whose trigger it is.
+    /// Owner of the trigger.
     pub(super) user_id: String,
     /// True if it hears of that user's things alone.
     pub(super) is_held: bool,
 }
 
 impl Listener {
-    /// As the trigger is kept.
+    /// Creates the listener of a kept trigger.
     pub(super) fn of(kept: &Kept) -> Self {
         Self {
             user_id: kept.trigger.user_id.clone(),

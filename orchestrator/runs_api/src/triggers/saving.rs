@@ -92,7 +92,7 @@ impl Triggers {
         };
         self.check_run(&trigger_id, &kept).await?;
         self.loaded().await?;
-        // The same request again takes no place.
+        // A repeated request takes no slot.
         if !self.index().knows(&trigger_id) {
             self.take_place(&trigger_id, &kept).await?;
         }
@@ -191,7 +191,8 @@ impl Triggers {
     }
 
     // TRIG-1.5
-    /// Takes the place of a trigger that is saved next. The change after it says what is kept.
+    /// Reserves the share of a trigger that is saved next. The change after it replaces the reservation by
+    /// the saved state.
     async fn take_place(&self, trigger_id: &str, kept: &Kept) -> Result<(), Rejection> {
         self.loaded().await?;
         let taken = self.index().take_place(trigger_id, kept);

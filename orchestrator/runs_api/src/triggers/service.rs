@@ -202,7 +202,7 @@ impl Triggers {
     }
 }
 
-/// Says what became of the run of a firing. One that is damaged or gone says nothing.
+/// Adds the outcome of its run to a firing. A run that is damaged or removed adds nothing.
 fn show_run(reader: &dyn RunReader, firing: &mut v1::Firing, now: i64) -> Result<(), StoreFault> {
     let Ok(run_id) = firing.run_id.parse::<RunId>() else {
         return Ok(());

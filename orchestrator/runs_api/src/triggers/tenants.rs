@@ -1,17 +1,17 @@
-//! How many triggers each namespace has, and how often its conditions are looked at. Knows no trigger's content.
+//! Counts the triggers of each namespace, and the checks of their conditions.
 
 use std::collections::BTreeMap;
 
 use escapement_model::Namespace;
 
-/// What the triggers of each namespace take.
+/// Usage of each namespace by its triggers.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
     by_namespace: BTreeMap<Namespace, Share>,
     by_id: BTreeMap<String, (Namespace, Share)>,
 }
 
-/// What triggers take.
+/// Usage by triggers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     n_triggers: u64,
@@ -19,17 +19,18 @@ pub(super) struct Share {
     n_looks: u64,
 }
 
-/// Why there is no place for a trigger.
+/// Reason for which a trigger is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
     /// The namespace has as many triggers as it may have.
     Triggers,
-    /// Its conditions are looked at as often as they may be.
+    /// The conditions of the namespace are checked at the highest permitted rate.
     Looks,
 }
 
 impl Share {
-    /// One trigger; `interval_ms`: between two looks at its condition, if it is looked at.
+    /// Returns the share of one trigger. `interval_ms`: pause between two checks of its condition, if it has
+    /// one.
     pub(super) fn of(interval_ms: Option<i64>) -> Self {
         let n_looks = interval_ms.map_or(0, |interval_ms| {
             MILLION_SECONDS_MS.div_ceil(u64::try_from(interval_ms).unwrap_or(1).max(1))
@@ -65,13 +66,14 @@ impl Tenants {
         }
     }
 
-    /// True for a trigger that is there.
+    /// Returns true if the trigger exists.
     pub(super) fn knows(&self, trigger_id: &str) -> bool {
         self.by_id.contains_key(trigger_id)
     }
 
     // TRIG-1.5
-    /// Takes the place of a trigger as it is about to be saved. What takes no more than it does is never refused.
+    /// Reserves the share of a trigger that is about to be saved. A share that does not grow is never
+    /// refused.
     pub(super) fn take_place(
         &mut self,
         trigger_id: &str,
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(tenants.take_place("more", looked_at(2_000)), Ok(()));
         let elsewhere = (Namespace::parse("elsewhere").unwrap(), Share::of(Some(1_000)));
         assert_eq!(tenants.take_place("other", elsewhere), Ok(()));
-        // One that is turned off takes no look, and one that is gone nothing.
+        // A disabled trigger takes no check, and a removed one nothing.
         assert_eq!(tenants.take_place("off", other()), Ok(()));
         assert_eq!(tenants.take_place("off", looked_at(1_000)), Err(NoPlace::Looks));
         tenants.set("1", None);

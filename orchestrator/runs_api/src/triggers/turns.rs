@@ -139,8 +139,8 @@ pub(super) fn handled_of(due: &Due, now: i64) -> i64 {
 }
 
 // TRIG-2.3
-/// An instant in the future has not been handled: a schedule that was handled by a clock that was ahead goes on from now. What has
-/// fired does not fire again.
+/// Sets a schedule back to now, if a clock that was ahead has handled it. An instant in the future has not
+/// been handled. An instant that has fired does not fire again.
 pub(super) fn set_back(host: &mut RunsHost, trigger_id: &str, now: i64) -> Result<(), CallError> {
     if let Some(definition) = host
         .definition(DefinitionKind::Trigger, trigger_id)
@@ -220,7 +220,7 @@ pub(super) fn forget_waiting(host: &mut RunsHost, trigger_id: &str, name: &str) 
     Ok(())
 }
 
-/// True if the run has not ended.
+/// Returns true if the run has not ended.
 pub(super) fn lives(host: &RunsHost, run_id: &str) -> bool {
     let lives = run_id
         .parse::<RunId>()
@@ -228,7 +228,7 @@ pub(super) fn lives(host: &RunsHost, run_id: &str) -> bool {
     lives && !planted::is_on(Bug::RunOverlapUnseen)
 }
 
-/// True if the run waits for an answer of a person.
+/// Returns true if the run waits for an answer of a person.
 fn asks(host: &mut RunsHost, run_id: &str) -> bool {
     let run_id = run_id.parse::<RunId>();
     let run = run_id.ok().and_then(|run_id| host.run(run_id));

@@ -59,7 +59,8 @@ pub enum Delivered {
 
 impl Triggers {
     // TRIG-5.1
-    /// Looks at what is known of a delivery before its body is read: whose webhook it is, its id, the form of its time, and its source.
+    /// Checks a delivery before its body is read: its webhook and the owner of that, its id, the form of its
+    /// time, and its source.
     ///
     /// # Errors
     /// [`Delivered::NotBelieved`], which is counted, or [`Delivered::Later`]. Without an error the body decides.
@@ -133,7 +134,7 @@ impl Triggers {
         Ok(verified.is_ok().then_some(kept))
     }
 
-    /// The trigger and its secret, if there is one that takes deliveries from that source.
+    /// Returns the trigger and its secret, if its webhook takes deliveries from that source.
     async fn known(&self, delivery: &Delivery) -> Result<Option<(Kept, Secret)>, Rejection> {
         let is_id = delivery.trigger_id.parse::<PlanId>().is_ok();
         if !is_id || delivery.id.is_empty() || delivery.id.len() > ID_BYTES_MAX {
@@ -155,8 +156,9 @@ impl Triggers {
     }
 }
 
-/// Returns who sends a delivery: the peer of its connection, or if that is a proxy that is trusted the last address of
-/// `x-forwarded-for` which is none of these. `forwarded`: the values of that header, in their order.
+/// Returns the sender of a delivery, which is the peer of its connection unless the peer is a trusted proxy.
+/// For such a proxy it is the last address of `x-forwarded-for` that is not a trusted proxy. `forwarded`: the
+/// values of that header, in their order.
 pub(crate) fn source_of<'a>(
     peer: IpAddr,
     forwarded: impl DoubleEndedIterator<Item = &'a str>,
@@ -176,7 +178,7 @@ pub(crate) fn source_of<'a>(
     source
 }
 
-/// Reads an address, or one with the length of a network behind a slash.
+/// Reads an address, or one followed by a slash and the length of a network prefix.
 ///
 /// # Errors
 /// What the text must be.
@@ -233,7 +235,7 @@ mod tests {
     fn the_sender_is_the_peer_or_whom_a_trusted_proxy_names() {
         let proxies = ["10.0.0.0/8".to_owned()];
         for (peer, forwarded, source) in [
-            // Nobody who connects by itself is believed about others.
+            // A peer that connects directly is not trusted about other addresses.
             ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
             // What stands in front of it came from the sender.

@@ -107,8 +107,8 @@ fn subject(
     stored.and_then(shown).map(Opaque::from_encoded)
 }
 
-/// The revision that the approval of a plan is about; empty for every other request. Earlier versions have not kept it, but while
-/// such a request is open it is the one at hand.
+/// Returns the revision that the approval of a plan concerns; empty for every other request. Earlier versions
+/// have not kept it. While such a request is open it is the current revision.
 fn asked_revision<'a>(request: &'a InputRequest, state: &'a RunState) -> &'a [u8] {
     let of_plan = request.kind() == RequestKind::Approval && request.unit.is_none();
     match (of_plan, request.revision.is_empty(), request.state()) {
@@ -129,7 +129,8 @@ fn amounts(account: &str, extension: &Extension) -> Opaque {
     amount(object, "extended_limit", extension.extended).build()
 }
 
-/// The execution whose effect is in doubt: one that the request names, or that of the unit's own attempt.
+/// Returns the execution with the uncertain effect: the one named in the request, or that of the unit's own
+/// attempt.
 fn doubtful(request: &InputRequest, state: &RunState, step: Option<&Step>) -> String {
     if !request.earlier_execution.is_empty() {
         return uuid_text(&request.earlier_execution);

@@ -83,7 +83,7 @@ pub(super) fn skip_word(reason: SkipReason) -> &'static str {
     }
 }
 
-/// The reason as a sentence.
+/// Returns the reason as a sentence.
 pub(super) fn skip_text(reason: SkipReason) -> &'static str {
     match reason {
         SkipReason::Branch => "Skipped due to condition branch",

@@ -65,7 +65,7 @@ async fn respond(
     Ok(answer.into_inner().input_request.unwrap())
 }
 
-/// The decision of this responder; of nobody if none is named.
+/// The decision of this responder; of none if no name is given.
 fn decision_of(
     asked: &v1::InputRequest,
     responder: Option<(&str, Kind)>,
@@ -180,7 +180,7 @@ async fn a_watcher_sees_what_is_open_and_what_becomes_of_it() {
     );
 }
 
-/// What of the inbox a watcher behind this cursor is told.
+/// Returns the events of the inbox that a watcher gets after this cursor.
 async fn watch(
     world: &World,
     after_cursor: i64,
@@ -213,7 +213,7 @@ async fn a_watcher_that_comes_back_is_told_each_opening_and_end_since() {
         .await
         .unwrap();
 
-    // The plan's approval has ended meanwhile, and its step's is open.
+    // The plan's approval has ended since, and its step's is open.
     let mut told = Vec::new();
     let mut again = watch(&world, beginning.cursor).await.unwrap();
     while told.len() < 3 {

@@ -1,4 +1,4 @@
-//! Plans that run many others: what saving them costs the thread of runs, and what is too much.
+//! Plans that run many others: the cost of saving them for the thread of runs, and the limit.
 
 use serde_json::{Value, json};
 use tonic::Code;
@@ -6,7 +6,7 @@ use tonic::Code;
 use crate::calls::{create, document, get, named, put};
 use crate::world::{World, told};
 
-/// A plan of one step for each of these plans.
+/// Creates a plan of one step for each of these plans.
 fn runs(plan_ids: &[String]) -> Value {
     let steps = plan_ids.iter().enumerate().map(
         |(n, plan_id)| json!({"key": format!("s{n}"), "type": "sub_plan", "config": {"plan_id": plan_id}}),
@@ -42,7 +42,7 @@ async fn each_plan_below_is_looked_at_once_and_none_on_the_thread_of_runs() {
     );
     let n_elsewhere = n_reads_elsewhere(&world) - all_before;
     assert!(n_elsewhere < 4 * N_PLANS as u64, "{n_elsewhere} reads");
-    // What leads back is found behind all of that.
+    // The step that leads back is found after all of these.
     let refused = put(&world, &small[N_PLANS - 1], &runs(&[top])).await.unwrap_err();
     assert_eq!(told(&refused).1, "PLAN_INVALID");
     assert!(refused.message().contains("itself"), "{refused:?}");

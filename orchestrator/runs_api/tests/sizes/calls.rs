@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// An answer in JSON.
+    /// Returns an answer in JSON.
     async fn ask(&mut self, service: &str, method: &str, request: Value) -> Value {
         let pool = DescriptorPool::decode(escapement_wire::DESCRIPTORS).unwrap();
         let service = pool
@@ -167,7 +167,8 @@ impl World {
         }
     }
 
-    /// Checks that the thread of runs takes another run, and that the next process does so with what was durable.
+    /// Checks that the thread of runs takes another run, and that the next process does so with the durable
+    /// state.
     pub(crate) async fn goes_on_after_a_kill(mut self, method: &str) {
         let run = json!({"document": document()});
         self.ask("RunService", "CreateRun", run.clone()).await;

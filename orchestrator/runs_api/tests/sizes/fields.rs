@@ -23,7 +23,8 @@ enum Shape {
     Bytes,
 }
 
-/// The fields of a message that have a size, down to those of messages in it. `fixed` are paths that requests need as they are.
+/// Returns the fields of a message with a size, down to those of nested messages. `fixed` are paths that
+/// requests need as they are.
 pub(crate) fn fields_of(message: &DynamicMessage, fixed: &[&str]) -> Vec<Field> {
     let mut found = Vec::new();
     collect(&message.descriptor(), &mut Vec::new(), fixed, &mut found);
@@ -93,7 +94,7 @@ impl Field {
         }
     }
 
-    /// About how many bytes that size has.
+    /// Returns the approximate number of bytes for that size.
     pub(crate) fn n_bytes(&self, size: usize) -> usize {
         match self.shape {
             Shape::Text => 4 * size,
@@ -132,14 +133,14 @@ impl Field {
     }
 }
 
-/// The message with that field as large.
+/// Returns the message with that field at that size.
 pub(crate) fn grown(message: &DynamicMessage, field: &Field, size: usize) -> DynamicMessage {
     let mut message = message.clone();
     set(&mut message, &field.steps, field.value(size), true);
     message
 }
 
-/// The same, unless it would take the place of another field.
+/// Returns the same, unless it would replace another field.
 pub(crate) fn fitting(mut message: DynamicMessage, field: &Field, size: usize) -> DynamicMessage {
     set(&mut message, &field.steps, field.value(size), false);
     message

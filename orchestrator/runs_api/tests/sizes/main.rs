@@ -71,7 +71,7 @@ async fn each_field_as_large_as_it_may_be_is_durable_or_refused_with_its_path() 
     }
 }
 
-/// Each method with each of its requests.
+/// Returns each method with each of its requests.
 fn pairs() -> Vec<(MethodDescriptor, &'static Wanted)> {
     let of = |method: MethodDescriptor| {
         let wanted = REQUESTS.iter().filter(|wanted| wanted.method == method.name());
@@ -116,7 +116,8 @@ async fn largest(method: &MethodDescriptor, wanted: &Wanted) {
     world.goes_on_after_a_kill(method.name()).await;
 }
 
-/// The run that is made of everything at its limit is refused with what is largest; without that it is made.
+/// Checks that a run with everything at its limit is refused with its largest parts, and created without
+/// them.
 // RUN-9.6
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_with_every_text_at_its_limit_is_refused_with_the_largest_parts() {

@@ -32,7 +32,7 @@ pub enum NotCreated {
     AlreadyRunning(RunId),
     /// What the store has of the run, of its request or of the run that it goes on from is damaged: what is wrong with it.
     Damaged(String),
-    /// Its first entries are larger than an entry may be.
+    /// First entries are larger than an entry may be.
     TooLarge(TooLarge),
 }
 

@@ -30,8 +30,8 @@ impl RunsHost {
     }
 
     // RUN-7.2
-    /// The process stood still, or could write nothing, from one time to another, in Unix milliseconds: that is no active time
-    /// of any run.
+    /// Records that the process stood still, or could write nothing, from one time to another, in Unix
+    /// milliseconds. That time is not active time of any run.
     pub fn stood_still(&mut self, from: i64, until: i64) {
         self.runs.stood_still(from, until);
     }
@@ -81,7 +81,8 @@ impl RunsHost {
         }
     }
 
-    /// True once every run that was taken up knows of the start: by then no parent looks for a child that ended earlier.
+    /// Returns true once every resumed run knows of the start: by then no parent searches for a child that
+    /// ended earlier.
     pub fn has_told_start(&self) -> bool {
         self.unheard.is_empty()
     }

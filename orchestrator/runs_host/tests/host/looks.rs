@@ -1,4 +1,4 @@
-//! What only looks at runs keeps no more of them in memory than rest there.
+//! Tests that reads of runs keep at most as many of them in memory as rest there.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunStore};
 const START: i64 = 1_763_700_000_000;
 /// More than rest in memory.
 const N_RUNS: u64 = 1_100;
-/// As many as rest, and the one that is looked at.
+/// Number of runs that rest, and the one that is read.
 const IN_MEMORY_MAX: usize = 1_024 + 1;
 
 fn id(n: u64) -> RunId {
@@ -23,7 +23,7 @@ fn id(n: u64) -> RunId {
     RunId::from_random(bytes)
 }
 
-/// A plan that asks a person.
+/// Returns a plan that asks a person.
 fn asks() -> Arc<Plan> {
     let question = StructBuilder::new().text("question", "Go on?").build();
     let step = StructBuilder::new()
@@ -87,7 +87,7 @@ fn looking_at_all_runs_keeps_no_more_in_memory_than_rest_there() {
         write(&mut host, &mut store);
     }
     assert!(n_in_memory(&host) <= IN_MEMORY_MAX);
-    // Nothing is committed between the looks.
+    // Nothing is committed between the reads.
     for n in 0..N_RUNS {
         assert!(host.look(id(n)).is_some());
     }

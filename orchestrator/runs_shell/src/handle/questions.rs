@@ -10,7 +10,8 @@ use crate::limits::RECORD_PATIENCE;
 use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
 
 impl RunsHandle {
-    /// What the contract has on record of these executions, in their order. Empty if it does not answer in time.
+    /// Returns the contract's records of these executions, in their order. Empty if it does not answer in
+    /// time.
     pub async fn records_of(&self, executions: Vec<ExecutionId>) -> Vec<ExecutionRecord> {
         self.ask(executions, ExecutionQuestion::Records).await
     }
@@ -47,7 +48,7 @@ impl RunsHandle {
             .unwrap_or_default()
     }
 
-    /// Who answers questions about records of executions; the first one counts.
+    /// Sets the channel for queries about records of executions; the first one counts.
     pub(crate) fn ask_for_records_by(&self, records: tokio::sync::mpsc::Sender<ExecutionQuestion>) {
         let _first = self.0.records.set(records);
     }

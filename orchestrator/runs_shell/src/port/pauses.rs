@@ -1,4 +1,4 @@
-//! How long a call that was not taken waits until it is made again.
+//! Computes the pauses before a refused call is made again.
 
 use std::time::Duration;
 

@@ -55,7 +55,8 @@ fn error(error: v1::ExecutionError) -> ContractError {
 }
 
 // RUN-5.3
-/// Milliseconds of a header `Retry-After` that is a number of seconds, as handlers pass it on; a date is none.
+/// Returns the milliseconds of a header `Retry-After` with a number of seconds, as handlers pass it on;
+/// `None` for a date.
 fn retry_after_ms(context: &Opaque) -> Option<u64> {
     let seconds = match value_of(context.as_encoded(), "retry_after")? {
         ValueView::Text(text) => text.trim().parse::<u64>().ok()?,
@@ -138,7 +139,7 @@ fn with_error(code: &str, message: String) -> ContractEnd {
     }
 }
 
-/// What a request asks for, as a digest: an attempt that is sent again has other times and asks for the same.
+/// Computes a digest of the requested work, equal for an attempt that is sent again with other times.
 pub(super) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
     let plan = request.plan.as_ref();
     let steps = plan.into_iter().flat_map(|plan| &plan.steps);
@@ -164,7 +165,7 @@ pub(super) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
     sha256(&asked.encode_to_vec())
 }
 
-/// The request in the file of a record, which is in its second frame.
+/// Returns the request in the file of a record, which is in its second frame.
 pub(super) fn accepted_in(record: &[u8]) -> Option<v1::SubmitPlanRequest> {
     let mut frames = record.strip_prefix(RECORD_FIRST_LINE)?;
     for _ in 0..2 {
@@ -177,7 +178,7 @@ pub(super) fn accepted_in(record: &[u8]) -> Option<v1::SubmitPlanRequest> {
     None
 }
 
-/// How the file of a record begins.
+/// First line of the file of a record.
 const RECORD_FIRST_LINE: &[u8] = b"escapement record file 1\n";
 
 /// The code of a handler that asks for an approval; the context of its error is what a person is shown.

@@ -59,9 +59,9 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    /// Writes each run of a batch that does not go through as a whole, and sets aside those that are damaged and those that
-    /// build on them. Their parents are told. New runs are whole, and are written with the definitions if they can be.
-    /// The store holds no run nor definition that is too large: it is left out, and the others go on.
+    /// Writes each run of a refused batch separately, and sets aside those that are damaged and those that
+    /// build on them. Their parents are notified. New runs are complete, and are written with the definitions
+    /// if possible. A run or definition that is too large for the store is left out, and the others continue.
     fn write_alone(&mut self, batch: &RunBatch) -> Result<(), Stop> {
         let batch = &without_large_definitions(batch);
         let (mut new, mut old) = (RunBatch::new(), RunBatch::new());
@@ -78,8 +78,9 @@ impl<S: RunStore> RunsLoop<S> {
                 Committed::Done => self.tell_followers(&new),
                 Committed::Damaged(_) => {
                     let mut definitions = RunBatch::new();
-                    // TRIG-1.2: which firing is of which of these runs is not known here, and none may say that its run has
-                    // started if it has not. Its cause fires again, and finds the run if it is there.
+                    // TRIG-1.2: the mapping from firings to these runs is not known here. A firing may not
+                    // claim the start of a run that has not started. Its cause fires again, and finds the run
+                    // if it exists.
                     let fires = |kind| matches!(kind, DefinitionKind::Trigger | DefinitionKind::Firing);
                     for definition in batch.definitions().iter().filter(|it| !fires(it.kind)) {
                         definitions.define(definition.clone());
@@ -239,7 +240,8 @@ impl<S: RunStore> RunsLoop<S> {
     }
 }
 
-/// Why the write of a run alone cannot be. `after_damage`: a run on which it may build was set aside.
+/// Returns the reason why a run cannot be written alone. `after_damage`: a run on which it may build was set
+/// aside.
 fn why_refused(run_id: RunId, conflict: &RunConflict, after_damage: bool) -> String {
     match conflict {
         RunConflict::ContentMissing { .. } => {
@@ -257,7 +259,7 @@ fn why_refused(run_id: RunId, conflict: &RunConflict, after_damage: bool) -> Str
     }
 }
 
-/// The same batch without the definitions that no store holds.
+/// Returns the same batch without the definitions that exceed the limits of every store.
 fn without_large_definitions(batch: &RunBatch) -> RunBatch {
     let mut held = RunBatch::new();
     for write in batch.writes() {

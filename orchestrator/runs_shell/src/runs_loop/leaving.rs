@@ -18,7 +18,7 @@ use crate::trace_runs::TraceRuns;
 use crate::wanted_plan::WantedPlan;
 
 impl<S: RunStore> RunsLoop<S> {
-    /// Lets effects leave, and tells parents of children that have ended.
+    /// Sends effects, and notifies parents of children that have ended.
     pub(super) fn leave(&mut self) {
         for (run_id, effect) in self.host.poll_effects() {
             self.effect(run_id, effect);
@@ -139,7 +139,7 @@ impl<S: RunStore> RunsLoop<S> {
         }
     }
 
-    /// Lets an evaluation leave, unless nobody waits for its value any more.
+    /// Sends an evaluation, unless its value is not needed.
     fn evaluate(&mut self, evaluation: Evaluation) {
         let Evaluation {
             run_id,
@@ -174,7 +174,7 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     // RUN-7.5
-    /// What is known since what was handed in last is handed in as of then, however long the commit took.
+    /// Queues an input with the time of the last submitted input, independent of the duration of the commit.
     fn hand_later(&mut self, run_id: RunId, input: Input) {
         self.own.push_back((self.handed_at, run_id, input));
     }
@@ -192,7 +192,7 @@ impl<S: RunStore> RunsLoop<S> {
         self.send(Outgoing::FindPlan { wanted, child });
     }
 
-    /// What a child that ended some time ago came to; `None` if there was none.
+    /// Returns the outcome of a child that ended earlier; `None` without such a child.
     fn ended_before(&mut self, child: RunId) -> Option<ChildEnd> {
         let reader = self.host.reader();
         let read = || -> Result<_, escapement_store::StoreFault> {

@@ -1,4 +1,4 @@
-//! What the thread of runs waits for and takes, in the order of time. Decides nothing about a run.
+//! Waits for the inputs of the thread of runs, and takes them in the order of time.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::limits::{BATCH_MAX, PROBE_MS_MIN, STALL_LOOK_INTERVAL, STALL_MS_MIN, 
 
 impl<S: RunStore> RunsLoop<S> {
     // RUN-7.5, RUN-9.10
-    /// Waits for something to do and does what else is there, as far as the next batch has room for it. Everything is handed in at
-    /// the time at which it came, and no timer goes before what came earlier.
+    /// Waits for work and does all pending work, as far as the next batch has capacity. Each input is
+    /// submitted with its arrival time, and no timer precedes an earlier input.
     pub(super) fn take(&mut self) -> Result<(), Stop> {
         self.goes_on(Duration::ZERO);
         if self.own.is_empty() && self.held.is_empty() {
@@ -82,8 +82,8 @@ impl<S: RunStore> RunsLoop<S> {
     }
 
     // RUN-7.2
-    /// Before time goes on that may end runs: if nothing was written for a while, shows that something can be. What others wait to
-    /// have written may be what the runs wait for.
+    /// Proves before a timer that may end runs that the store takes writes, if the last write is too old.
+    /// Runs may depend on inputs that wait to be written.
     fn probe(&mut self) -> Result<(), Stop> {
         let now = self.clock.now();
         let is_due = self.host.due_at().is_some_and(|due| due <= now);
@@ -95,7 +95,7 @@ impl<S: RunStore> RunsLoop<S> {
         Ok(())
     }
 
-    /// A store that was taken away is noticed before somebody writes.
+    /// Checks the store at intervals, so that its loss is noticed before the next write.
     fn look_for_the_store(&mut self) -> Result<(), Stop> {
         if self.looked_at.elapsed() < STORE_LOOK_INTERVAL {
             return Ok(());

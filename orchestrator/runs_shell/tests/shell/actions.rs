@@ -1,4 +1,4 @@
-//! What is known of actions, from a contract that says what a test tells it to.
+//! Tests of the knowledge of actions, with a contract whose answers the test sets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,7 @@ fn what_nobody_offers_is_in_no_catalogue_and_what_was_said_is_remembered_as_long
     assert_eq!(names(&all(&seen)), ["here"]);
     assert!(seen.contains("gone"), "it was offered once");
     assert_eq!(names(&chosen(&seen, &|name| name != "here")), [""; 0]);
-    // Nobody said what it does.
+    // No worker has described it.
     let profile = &all(&seen).actions[0].profile;
     assert_eq!(
         (profile.effect(), profile.risk(), profile.idempotent, profile.seen),
@@ -229,7 +229,7 @@ fn carry_out(world: &mut World, fleet: &Fleet) {
     perform(service, &world.handle, config, outgoing, &Handle::current());
 }
 
-/// True if the store has what was said of `echo`.
+/// Returns true if the store has the description of `echo`.
 async fn is_kept(world: &World) -> bool {
     let read = |reader: &dyn RunReader| reader.definition(DefinitionKind::OfferedAction, "echo");
     world.handle.readers().read(read).await.unwrap().is_some()

@@ -1,4 +1,5 @@
-//! The thread of runs on a store in memory: what a caller is told, and when. What leaves is done by the test.
+//! The thread of runs on a store in memory: the answers to a caller, and their times. Effects are performed
+//! by the test.
 
 use std::collections::VecDeque;
 
@@ -141,7 +142,7 @@ async fn a_full_store_refuses_calls_and_loses_nothing_that_it_was_told() {
         world.disk.fail_next_commit(MemoryFault::Full);
     }
     world.settle(attempt, &Opaque::default());
-    // The commit that records the outcome is refused; what comes meanwhile is, too.
+    // The commit that records the outcome is refused, and so are inputs that arrive before the next one.
     let mut refused = 0;
     loop {
         match world.handle.create(create(id(2), &two_steps())).await {

@@ -1,4 +1,4 @@
-//! Times in which nothing can be written, and what came meanwhile.
+//! Tests of periods without writes, and of inputs that arrive in them.
 
 use escapement_model::Opaque;
 use escapement_run::ShownState;
@@ -8,7 +8,7 @@ use escapement_store::MemoryFault;
 
 use crate::world::{World, call, create, document, id, list, step};
 
-/// A run of one attempt that must not be active for longer than the store is full.
+/// Creates a run of one attempt that must not be active for longer than the store is full.
 fn hasty(n: u8) -> Create {
     let mut create = create(id(n), &document(list([step("a", "tool_call", call("x.a"))])));
     create.run.spec.limits.watchdog_ms = 2_500;
@@ -35,7 +35,7 @@ async fn no_limit_is_over_because_nothing_could_be_written() {
         matches!(refused, Err(CallError::StoreFull | CallError::Store)),
         "{refused:?}"
     );
-    // This one comes in time and waits until there is room; the third has its time yet.
+    // This one comes in time and waits for capacity; the third has not timed out yet.
     world.settle(second, &Opaque::default());
     world.ended(id(1), ShownState::Completed).await;
     world.ended(id(2), ShownState::Completed).await;

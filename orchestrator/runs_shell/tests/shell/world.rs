@@ -255,7 +255,7 @@ pub(crate) fn create(run_id: RunId, document: &Opaque) -> Create {
     }
 }
 
-/// A run at level 2 with one call of an action of which nobody has said anything.
+/// Creates a run at level 2 with one call of an action without a description.
 pub(crate) fn unknown_call(action: &str) -> Create {
     let mut create = create(id(1), &document(list([step("a", "tool_call", call(action))])));
     create.run.spec.autonomy_level = 2;

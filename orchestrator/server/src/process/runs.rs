@@ -46,7 +46,8 @@ pub(crate) fn open_store(config: &Config, store: &Embedded) -> Result<Option<Emb
     Ok(Some(runs))
 }
 
-/// The mark for the retention of the contract: without runs that read its results nobody is waited for.
+/// Returns the mark for the retention of the contract. Without runs that read its results the mark is already
+/// set.
 pub(crate) fn caught_up(config: &Config) -> CaughtUp {
     match config.no_runs || config.contract.contract.is_some() {
         true => CaughtUp::already(),

@@ -74,7 +74,7 @@ impl Maintenance {
         }
     }
 
-    /// The same, with no step before runs have read the results of before the start.
+    /// Delays every step until runs have read the results from before the start.
     pub(crate) fn once(self, caught_up: CaughtUp) -> Self {
         Self { caught_up, ..self }
     }

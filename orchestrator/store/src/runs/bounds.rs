@@ -7,7 +7,7 @@ use std::fmt;
 pub struct TooLarge {
     /// The part, as `an entry`.
     pub part: &'static str,
-    /// Its bytes, or how many there would be.
+    /// The number of its bytes or items if it were written.
     pub size: u64,
     /// The bound.
     pub max: u64,

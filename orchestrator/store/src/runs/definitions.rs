@@ -230,7 +230,7 @@ pub enum DefinitionOutcome {
         /// Its digest.
         digest: [u8; 32],
     },
-    /// Nothing was written: the store does not hold it.
+    /// The definition exceeds the limits of the store, and was not written.
     TooLarge(TooLarge),
 }
 
@@ -250,7 +250,8 @@ impl Scope {
         owner: None,
     };
 
-    /// What is that owner's, or everybody's, in each of these namespaces, or in all. `None`: everything.
+    /// Returns the scopes of that owner, or of all owners, in each of these namespaces, or in all. `None`:
+    /// everything.
     pub fn each(owner: Option<&str>, namespaces: Option<&[Namespace]>) -> Option<Vec<Self>> {
         let of = |namespace: Option<&Namespace>| Self {
             namespace: namespace.cloned(),
@@ -263,7 +264,8 @@ impl Scope {
         }
     }
 
-    /// True if what lies in that namespace and is that owner's belongs to one of these. `None`: everything does.
+    /// Returns true if one of these scopes covers that owner's objects in that namespace. `None`: everything
+    /// is covered.
     pub fn any_has(scopes: Option<&[Self]>, namespace: &Namespace, owner: Option<&str>) -> bool {
         scopes.is_none_or(|scopes| scopes.iter().any(|scope| scope.has(namespace, owner)))
     }
@@ -276,7 +278,7 @@ impl Scope {
         }
     }
 
-    /// True if what lies in that namespace and is that owner's belongs to it.
+    /// Returns true if the scope covers that owner's objects in that namespace.
     pub fn has(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
         self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
             && self.owner.as_deref().is_none_or(|wanted| owner == Some(wanted))

@@ -29,7 +29,8 @@ impl RunBatch {
         Self::default()
     }
 
-    /// A batch that is written like any other, and changes nothing: it shows that the store takes writes.
+    /// Creates a batch that is written like any other, and changes nothing: it shows that the store takes
+    /// writes.
     pub fn probe() -> Self {
         Self {
             is_probe: true,
@@ -37,8 +38,8 @@ impl RunBatch {
         }
     }
 
-    /// Adds what becomes of one run. If the batch has a write of that run already, the two become one.
-    /// A commit refuses what is beyond [`limits`](super::limits).
+    /// Adds the changes of one run. If the batch has a write of that run already, the two are merged. A
+    /// commit refuses a batch that exceeds [`limits`](super::limits).
     ///
     /// # Panics
     /// If a new run has no entry, or a second write of a run does not continue the first.
@@ -53,11 +54,11 @@ impl RunBatch {
         }
     }
 
-    /// Adds a change of a definition that is written whatever is there. If the batch has one of the same name already, this
-    /// takes its place.
+    /// Adds an unconditional change of a definition. It replaces an earlier change of the same name in the
+    /// batch.
     ///
     /// # Panics
-    /// If something is expected to be there.
+    /// If the change expects a version.
     pub fn define(&mut self, write: DefinitionWrite) {
         assert_eq!(
             write.expected,
@@ -79,7 +80,7 @@ impl RunBatch {
         &self.writes
     }
 
-    /// The first part that no store holds, if there is one.
+    /// Returns the first part that exceeds the limits of every store.
     pub(super) fn too_large(&self) -> Option<BatchOutcome> {
         let mut writes = self.writes.iter();
         let of_run = writes.find_map(|write| {
@@ -96,7 +97,7 @@ impl RunBatch {
         of_run.or_else(|| self.definitions.iter().enumerate().find_map(of_definition))
     }
 
-    /// True if nothing was added, and nothing is written.
+    /// Returns true if nothing was added, and nothing is written.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.definitions.is_empty() && !self.is_probe
     }
@@ -198,7 +199,8 @@ impl RunWrite {
     }
 
     /// # Panics
-    /// If a new run has no entry, or a snapshot is of none: a defect of the caller, whatever the sizes.
+    /// If a new run has no entry, or a snapshot covers none: a defect of the caller, independent of the
+    /// sizes.
     fn assert_made_of_entries(&self) {
         assert!(
             self.created.is_none() || !self.entries.is_empty(),
@@ -354,9 +356,9 @@ pub enum BatchOutcome {
     },
     /// Refused as a whole: one of its definitions is larger than the store holds.
     DefinitionTooLarge {
-        /// Its place among the definitions of the batch.
+        /// Index among the definitions of the batch.
         place: usize,
-        /// By how much.
+        /// The exceeded limit.
         bound: TooLarge,
     },
 }

@@ -187,7 +187,7 @@ fn name_of(action: Action) -> String {
     format!("{risk:?}.{repeatable}.{has_effect}")
 }
 
-/// An action of which nobody has said anything yet.
+/// Returns an action that no worker or operator has described yet.
 fn unknown(profile: ActionProfile) -> ActionProfile {
     ActionProfile {
         action: profile.action,

@@ -47,7 +47,7 @@ pub enum Misreading {
     StallsAreActive,
     /// RUN-7.3: an attempt that begins is progress.
     DispatchIsProgress,
-    /// RUN-7.4: an attempt whose time was cut has failed by itself.
+    /// RUN-7.4: an attempt whose time was cut has failed on its own.
     CutIsFailure,
     /// RUN-8.4: a rewind repeats completed effects.
     RewindRepeatsEffects,

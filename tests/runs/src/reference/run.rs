@@ -59,7 +59,7 @@ pub struct Run {
     pub progress_ms: u64,
     /// Since when it shows as paused.
     pub paused_at: Option<u64>,
-    /// Restarts in a row without progress that nobody asked for.
+    /// Restarts in a row without progress after an unplanned stop.
     pub restarts: u32,
     /// False while it is not known what the actions of the plan are like.
     pub knows_actions: bool,
@@ -321,7 +321,7 @@ impl Run {
         }
     }
 
-    /// RUN-2.6.
+    /// Returns true if the run waits for its actions (RUN-2.6).
     pub(super) fn waits_for_actions(&self) -> bool {
         !self.is_admitted && !self.knows_actions
     }
@@ -413,7 +413,7 @@ impl Run {
         self.plans() || self.steps.iter().any(Step::has_in_flight)
     }
 
-    /// RUN-9.5: a child run that is waited for is nothing of one's own.
+    /// Returns true if work other than child runs is in flight (RUN-9.5).
     pub(super) fn has_own_in_flight(&self) -> bool {
         let mut steps = self.steps.iter().zip(&self.plan.steps);
         self.plans() || steps.any(|(step, spec)| spec.kind != Kind::Child && step.has_in_flight())

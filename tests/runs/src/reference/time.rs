@@ -43,7 +43,7 @@ impl Run {
         self.now = now;
     }
 
-    /// RUN-7.2: of the time until now so much is no activity, and nothing went before that.
+    /// Excludes so much of the time until now from active time (RUN-7.2); no timer fires in between.
     pub(super) fn time_stands_still(&mut self, now: u64, ms: u64) {
         if self.end.is_some() {
             return;
@@ -166,13 +166,14 @@ impl Run {
         near.into_iter().min().map(|(_, limit)| limit)
     }
 
-    /// Milliseconds that the outer limits leave.
+    /// Returns the milliseconds that the outer limits leave.
     pub(super) fn left_ms(&self) -> u64 {
         let left = self.limits_of_dispatch().into_iter().map(|(left_ms, _)| left_ms);
         left.min().unwrap_or(u64::MAX)
     }
 
-    /// RUN-7.4: true if an attempt of the step has less than its own limit now. An eighth of what is left is kept.
+    /// Returns true if an attempt of the step has less than its own limit now (RUN-7.4). An eighth of what is
+    /// left is kept.
     pub(super) fn cuts(&self, step: usize) -> bool {
         let own_ms = self.plan.steps[step].timeout_ms.unwrap_or(self.limits.attempt_ms);
         let left_ms = self.left_ms();

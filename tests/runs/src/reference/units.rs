@@ -214,7 +214,7 @@ impl Run {
         unit.n_retries >= unit.max_retries && !(escalate && unit.n_retries > 0)
     }
 
-    /// RUN-7.4: what was cut waits for the end of the outer limit.
+    /// Makes a unit whose time was cut wait for the end of the outer limit (RUN-7.4).
     fn await_end(&mut self, id: UnitId) {
         let at = self.now + self.left_ms();
         let unit = self.unit(id);

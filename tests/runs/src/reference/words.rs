@@ -299,9 +299,9 @@ pub enum Input {
     Override(usize, Word),
     /// The caller's data, by its bytes.
     Checkpoint(usize),
-    /// The orchestrator started again, after it had ended by itself.
+    /// The orchestrator started again, after an unplanned stop.
     Recovered,
-    /// The orchestrator started again, after somebody had stopped it.
+    /// The orchestrator started again, after an orderly stop.
     Restarted,
     /// Knowledge of the actions of the plan has come, or the wait for it is over.
     Known,
@@ -320,7 +320,7 @@ pub enum Command {
     CancelChild(UnitId, u32),
     /// An expression of a step.
     Evaluate(usize),
-    /// A look at the actions of the plan.
+    /// Lookup of the actions of the plan.
     LearnActions,
     /// What a plan of this generation may call.
     ListActions(u32),

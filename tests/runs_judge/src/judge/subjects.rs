@@ -7,7 +7,7 @@ use crate::journal::Asked;
 
 impl Book {
     // RI6
-    /// A question about an effect, or about an extension, has the digest of what it shows.
+    /// Checks that a question about an effect, or about an extension, has the digest of what it shows.
     pub(super) fn check_subject(&self, asked: &Asked, desk: &mut Desk<'_>) {
         let (index, epoch) = asked.unit.map_or((0, 0), |unit| (unit.index, unit.epoch));
         let step = asked.unit.and_then(|unit| self.steps.get(unit.step as usize));

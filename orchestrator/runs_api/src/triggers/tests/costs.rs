@@ -1,4 +1,4 @@
-//! What triggers may cost: what is too much for one event, and how much a namespace may have.
+//! Tests of the limits on triggers: the cost of matching one event, and the usage of a namespace.
 
 use bytes::Bytes;
 use escapement_model::Opaque;
@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use super::world::{World, creation, nothing, object, on_event};
 use crate::triggers::firing::{FAILED, STARTED};
 
-/// An event of 900 KiB whose keys lie below one other key.
+/// Creates an event of 900 KiB whose keys lie below one other key.
 fn dense() -> Opaque {
     let mut encoded = Vec::new();
     for n in 0..60_000 {
@@ -143,7 +143,7 @@ async fn the_conditions_of_a_namespace_are_looked_at_so_often_at_most() {
     };
     let slow = looked_at(&world, 31_536_000_000, "").await.unwrap();
     is_refused(looked_at(&world, 1_000, "").await);
-    // What was refused has taken no place.
+    // A refused trigger has taken no slot.
     looked_at(&world, 1_000, &slow).await.unwrap();
     is_refused(looked_at(&world, 1_000, "").await);
     // What is looked at less often gives some back.
@@ -176,6 +176,6 @@ async fn the_conditions_of_a_namespace_are_looked_at_so_often_at_most() {
         .enable_trigger(Request::new(enable(true)))
         .await
         .unwrap();
-    // Another kind of trigger takes no look.
+    // Another kind of trigger takes no check.
     world.trigger(on_event("e"), nothing(), "").await;
 }

@@ -12,7 +12,7 @@ use tonic::Request;
 use super::world::{World, nothing, on_event};
 use crate::triggers::firing::STARTED;
 
-/// The request of a caller with a token of that name.
+/// Creates the request of a caller with a token of that name.
 fn by<T>(name: &str, message: T) -> Request<T> {
     let roles = [Role::Submitter].into_iter().collect();
     let mut principal = Principal::anonymous(vec![Grant::new(roles, NamespaceScope::All)]);
@@ -57,7 +57,7 @@ async fn a_run_knows_the_one_that_fired_its_trigger_and_the_one_that_published_i
     assert_eq!(firing.fired_by, "bob");
     assert_eq!(fired_by(&world, &firing.run_id).await.unwrap().id, "bob");
 
-    // Without credentials nobody is known.
+    // Without credentials no caller is known.
     let fired = world
         .triggers
         .fire_trigger(Request::new(fire("2")))

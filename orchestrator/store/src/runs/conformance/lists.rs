@@ -116,7 +116,7 @@ fn by_place() -> Vec<RunFilter> {
             (filter.states, filter.scopes) = (vec![9], named(None, &["agents", "default"]));
         }),
         only(|filter| filter.scopes = named(Some("owner 1"), &["agents"])),
-        // Another owner in each namespace, and everybody in one of them.
+        // Another owner in each namespace, and all owners in one of them.
         only(|filter| filter.scopes = several(&[("billing", Some("owner 1")), ("default", Some("owner 2"))])),
         only(|filter| {
             filter.scopes = several(&[

@@ -221,7 +221,7 @@ pub(super) fn find(
     }
 }
 
-/// The number and the version of the definition of that name.
+/// Returns the number and the version of the definition of that name.
 pub(super) fn version_of(
     connection: &Connection,
     kind: DefinitionKind,

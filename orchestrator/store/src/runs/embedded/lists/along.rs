@@ -7,14 +7,14 @@ use super::Stretch;
 use crate::runs::definitions::Scope;
 use crate::runs::stored::RunFilter;
 
-/// What of one owner, or of all, lies in these namespaces, or in all.
+/// Objects of one owner, or of all, in these namespaces, or in all.
 #[derive(Clone, Debug, Default)]
 struct Part {
     owner: Option<String>,
     namespaces: Option<Vec<Namespace>>,
 }
 
-/// The same scopes, those of one owner together. What several of them have is found in each.
+/// Groups the scopes by owner. An object within several groups is found in each.
 fn parts(scopes: Option<&[Scope]>) -> Vec<Part> {
     let Some(scopes) = scopes else {
         return vec![Part::default()];
@@ -166,7 +166,7 @@ fn definitions_of(kind: u8, part: &Part) -> Vec<Stretch> {
     }
 }
 
-/// The stretches in which open input requests lie, in these scopes or in all.
+/// Returns the stretches with open input requests, in these scopes or in all.
 pub(super) fn of_requests(scopes: Option<&[Scope]>) -> Vec<Stretch> {
     parts(scopes).iter().flat_map(requests_of).collect()
 }
