@@ -4,7 +4,7 @@ use super::drain;
 use super::drain::Serving;
 use super::figures;
 use super::runs::{self, Runs};
-use super::security::{self, Entrance, Security};
+use super::security::{self, Entrance, Security, few_files};
 use super::stores::{close_acts, open_store, start_scrub};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -56,8 +56,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let logs = start_logging(config)?;
     let (boot_id, token_key) = (BootId::new(draw()?), draw()?);
     let security = Security::load(config)?.of_attempts(AttemptSeal::new(token_key));
-    let connections_max =
-        connections_for(config.max_connections, files::raise_limit()).map_err(security::few_files)?;
+    let connections_max = connections_for(config.max_connections, files::raise_limit()).map_err(few_files)?;
     let (clock, mut store) = (Clock::start(), open_store(config)?);
     let runs_store = runs::open_store(config, &store)?;
     let reader = store.reader().map_err(Failure::Store)?;
