@@ -291,6 +291,31 @@ async fn s66_a_condition_is_about_a_session_and_a_probe() {
     world.close().await;
 }
 
+// TRIG-4.3
+#[tokio::test]
+async fn s66_a_probe_left_in_doubt_fails_and_the_next_probe_fires() {
+    let mut world = World::start().await;
+    let probe = json!({ "action": "script.safe", "payload": { "gate": "go", "answer": { "n": 3 } } });
+    let condition = json!({ "expression": "input.probe.n > 2", "check_interval_ms": 1000, "probe": probe });
+    let trigger = json!({ "name": "low", "user_id": "ada", "run": pure(), "condition": condition });
+    let trigger = created(&world, trigger).await;
+    let begun = async || (!world.shared.ledger().is_empty()).then_some(());
+    wait_for("a probe", LIMIT, begun).await.unwrap();
+    world.crash().await;
+    world.shared.open("go");
+    let fired = fires(&world, &trigger, 1).await;
+    assert_eq!(fired[0]["status"], json!("started"));
+    let inbox = world
+        .call("InboxService/ListInputRequests", json!({ "user_id": "ada" }))
+        .await;
+    assert_eq!(
+        inbox["input_requests"],
+        json!([]),
+        "no person is asked about a probe"
+    );
+    world.close().await;
+}
+
 // TRIG-1.1, TRIG-1.2
 #[tokio::test]
 async fn s66_each_cause_starts_one_run_whatever_is_killed() {

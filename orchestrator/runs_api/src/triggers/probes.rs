@@ -126,6 +126,11 @@ impl Triggers {
                 lifetime_ms: timeout,
                 ..v1::Limits::default()
             }),
+            policy: Some(v1::Policy {
+                ambiguity: WHEN_UNKNOWN.to_owned(),
+                ambiguous_timeout: WHEN_UNKNOWN.to_owned(),
+                ..v1::Policy::default()
+            }),
             source: PROBE.to_owned(),
             source_id: trigger_id.to_owned(),
             ..v1::CreateRunRequest::default()
@@ -156,5 +161,7 @@ fn document(probe: &v1::Probe) -> Opaque {
 
 /// The source of runs that are probes.
 pub(super) const PROBE: &str = "probe";
+/// Policy for a probe whose outcome is unknown: it fails, and the action is called again at the next interval.
+const WHEN_UNKNOWN: &str = "fail";
 /// The least autonomy of a probe: no approval of its plan, and none of an action that is safe.
 const AUTONOMY_LEVEL: i32 = 2;
