@@ -3,9 +3,9 @@
 
 use crate::dice::Dice;
 use escapement_store::{
-    Checkpointing, Embedded, EmbeddedOptions, Memory, MemoryDisk, MemoryFault, Outcome, Reader, Removal,
-    Removed, Store, StoreFault, Write,
+    Checkpointing, Embedded, EmbeddedOptions, Outcome, Reader, Removal, Removed, Store, StoreFault, Write,
 };
+use escapement_store_kit::{Memory, MemoryDisk, MemoryFault};
 use escapement_test_disk::{Failure, Plan, Stop};
 
 /// What survives the orchestrator's process.

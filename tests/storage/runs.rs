@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunProgress, RunReader, RunRemoved, RunStore,
     RunWrite, Scope, Snapshot,
 };
 use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
+use escapement_store_kit::runs::conformance::RunSample;
 use escapement_test_disk::Disk;
 
 use crate::place::PAGES_DUE;

@@ -1,7 +1,7 @@
 //! Lives of a store: batches, each life closed and opened again. Runs them; breaks nothing.
 
 use escapement_store::Write;
-use escapement_store::conformance::Sample;
+use escapement_store_kit::conformance::Sample;
 
 use crate::dice::Dice;
 use crate::truth::Truth;

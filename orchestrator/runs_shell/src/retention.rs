@@ -128,8 +128,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::*;
-    use escapement_store::runs::conformance::RunSample;
-    use escapement_store::runs::{MemoryRuns, RunBatch};
+    use escapement_store::runs::RunBatch;
+    use escapement_store_kit::runs::MemoryRuns;
+    use escapement_store_kit::runs::conformance::RunSample;
 
     fn store_of(n_runs: u64) -> MemoryRuns {
         let mut store = MemoryRuns::new();

@@ -10,8 +10,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, ListFilter, Removal, Store, Write};
+use escapement_store_kit::conformance::Sample;
 
 const RECORD_BYTES: usize = 1024;
 const MEASURE: Duration = Duration::from_secs(3);

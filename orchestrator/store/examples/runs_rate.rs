@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use escapement_store::EmbeddedOptions;
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{EmbeddedRuns, RunBatch, RunFilter, RunStore, RunWrite, Scope};
+use escapement_store_kit::runs::conformance::RunSample;
 
 const ENTRY_BYTES: usize = 700;
 const MEASURE: Duration = Duration::from_secs(3);

@@ -9,14 +9,10 @@
 #![warn(clippy::too_many_lines)]
 
 pub mod backup;
-#[cfg(feature = "testing")]
-pub mod conformance;
 mod database;
 pub mod embedded;
 mod fault;
 mod lending;
-#[cfg(feature = "testing")]
-pub mod memory;
 mod operators;
 mod removal;
 pub mod runs;
@@ -30,11 +26,9 @@ pub use database::{Checkpointing, EmbeddedOptions, Files, Lock, OpenFile};
 pub use embedded::Embedded;
 pub use fault::{FaultSource, StoreFault};
 pub use lending::{Lending, Lent};
-#[cfg(feature = "testing")]
-pub use memory::{Memory, MemoryDisk, MemoryFault};
 pub use operators::{
-    OPERATOR_ENTRY_BYTES_MAX, OperatorAction, OperatorDeed, OperatorEntry, OperatorFilter, OperatorIntent,
-    OperatorWrite,
+    OPERATOR_ENTRY_BYTES_MAX, OPERATORS_REMOVED_MAX, OperatorAction, OperatorDeed, OperatorEntry,
+    OperatorFilter, OperatorIntent, OperatorWrite,
 };
 pub use removal::{FeedMark, Held, REMOVED_PER_STEP_MAX, Removal, Removed, RemovedExecution};
 pub use stored::{Counts, ListFilter, SettledPage, StoredExecution, StoredState, StoredSummary};

@@ -97,8 +97,8 @@ pub struct OperatorEntry {
 }
 
 impl OperatorEntry {
-    /// Puts an entry behind another one.
-    pub(crate) fn behind(number: u64, previous_hash: [u8; 32], write: &OperatorWrite) -> Self {
+    /// Returns the entry that follows the one with that hash.
+    pub fn behind(number: u64, previous_hash: [u8; 32], write: &OperatorWrite) -> Self {
         let mut entry = Self {
             number,
             at: write.at,
@@ -154,18 +154,8 @@ pub struct OperatorFilter {
     pub is_open: bool,
 }
 
-impl OperatorFilter {
-    /// True if the act is shown.
-    #[cfg(feature = "testing")]
-    pub(crate) fn lets_through(&self, intent: &OperatorIntent, has_outcome: bool) -> bool {
-        self.name.as_ref().is_none_or(|name| *name == intent.name)
-            && self.rpc.as_ref().is_none_or(|rpc| *rpc == intent.rpc)
-            && !(self.is_open && has_outcome)
-    }
-}
-
 /// Bytes of the texts of one entry.
 pub const OPERATOR_ENTRY_BYTES_MAX: usize = 16 << 10;
 
 /// Entries that one write removes at most: more than it adds, so what is due goes as entries come.
-pub(crate) const OPERATORS_REMOVED_MAX: usize = 64;
+pub const OPERATORS_REMOVED_MAX: usize = 64;

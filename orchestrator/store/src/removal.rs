@@ -77,7 +77,7 @@ impl Removal {
     }
 
     /// True for an execution that is not removed now. One without a place is read by nobody.
-    pub(crate) fn holds(&self, place: Option<u64>, settled_at: Option<i64>, now_unix_ms: i64) -> bool {
+    pub fn holds(&self, place: Option<u64>, settled_at: Option<i64>, now_unix_ms: i64) -> bool {
         let (Some(held), Some(place)) = (self.held, place) else {
             return false;
         };
@@ -85,22 +85,22 @@ impl Removal {
     }
 
     /// What settled before this moment is removed for its age.
-    pub(crate) fn settled_before(&self, now_unix_ms: i64) -> Option<i64> {
+    pub fn settled_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_settled_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
     }
 
     /// Only what settled before this moment is removed for its number; `None` for everything.
-    pub(crate) fn spared_from(&self, now_unix_ms: i64) -> Option<i64> {
+    pub fn spared_from(&self, now_unix_ms: i64) -> Option<i64> {
         (self.spare_younger_ms > 0).then(|| earlier(now_unix_ms, self.spare_younger_ms))
     }
 
     /// Ids whose execution was removed before this moment are forgotten.
-    pub(crate) fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
+    pub fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_ids_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
     }
 
     /// How many settled executions are too many.
-    pub(crate) fn n_excess(&self, n_settled: u64) -> u64 {
+    pub fn n_excess(&self, n_settled: u64) -> u64 {
         self.keep_settled_count
             .map_or(0, |count| n_settled.saturating_sub(count))
     }
@@ -140,7 +140,7 @@ pub struct RemovedExecution {
 
 impl RemovedExecution {
     /// What is left of a settled execution that is removed at that time, Unix milliseconds.
-    pub(crate) fn of(summary: &StoredSummary, removed_at: i64) -> Self {
+    pub fn of(summary: &StoredSummary, removed_at: i64) -> Self {
         Self {
             number: summary.number,
             execution_id: summary.execution_id,

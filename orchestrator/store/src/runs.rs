@@ -13,14 +13,10 @@
 //! Artifacts are not kept here yet.
 
 mod bounds;
-#[cfg(feature = "testing")]
-pub mod conformance;
 mod content;
 mod definitions;
 mod embedded;
 pub mod limits;
-#[cfg(feature = "testing")]
-mod memory;
 mod notices;
 mod removal;
 mod stored;
@@ -40,8 +36,6 @@ pub use self::embedded::{
     open_reader,
 };
 pub(crate) use self::embedded::{copied, staged};
-#[cfg(feature = "testing")]
-pub use self::memory::{MemoryRuns, MemoryRunsDisk};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{

@@ -1,8 +1,8 @@
 //! The embedded store on the disk in memory keeps the promises of every store. Nothing fails here.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use escapement_store::conformance::{ReopenableStore, run};
 use escapement_store::{Checkpointing, Embedded, EmbeddedOptions, Store};
+use escapement_store_kit::conformance::{ReopenableStore, run};
 use escapement_test_disk::Disk;
 
 struct OnDisk {

@@ -5,8 +5,9 @@ use crate::seeds;
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Namespace, PlanId};
 use escapement_store::{
-    AcceptWrite, Embedded, EmbeddedOptions, ListFilter, MemoryDisk, Reader, Store, StoredSummary, Write,
+    AcceptWrite, Embedded, EmbeddedOptions, ListFilter, Reader, Store, StoredSummary, Write,
 };
+use escapement_store_kit::MemoryDisk;
 
 /// Names, tags and users of the contents: easy to mix up for who takes a text for something else.
 pub(crate) const TEXTS: [&str; 12] = [

@@ -3,10 +3,10 @@
 use crate::scratch::Scratch;
 use crate::source::Source;
 use escapement_model::ExecutionId;
-use escapement_store::conformance::Sample;
 use escapement_store::{
     Embedded, EmbeddedOptions, ListFilter, Store, StoreFault, StoredExecution, StoredState,
 };
+use escapement_store_kit::conformance::Sample;
 use std::path::Path;
 
 /// The files of a store that was killed: some of it in the database, some in its log.

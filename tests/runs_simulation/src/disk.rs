@@ -3,10 +3,12 @@
 use crate::dice::Dice;
 use escapement_model::RunId;
 use escapement_store::runs::{
-    BatchOutcome, DefinitionOutcome, DefinitionWrite, EmbeddedRuns, MemoryRuns, MemoryRunsDisk, RunBatch,
-    RunReader, RunRemoval, RunRemoved, RunStore, RunsRemoved,
+    BatchOutcome, DefinitionOutcome, DefinitionWrite, EmbeddedRuns, RunBatch, RunReader, RunRemoval,
+    RunRemoved, RunStore, RunsRemoved,
 };
-use escapement_store::{Checkpointing, EmbeddedOptions, MemoryFault, StoreFault};
+use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
+use escapement_store_kit::MemoryFault;
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_test_disk::{Plan, Stop};
 
 /// What survives the process of the runs.

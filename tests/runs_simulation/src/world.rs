@@ -14,7 +14,7 @@ use escapement_model::{AttemptToken, ExecutionId, Opaque, RunId};
 use escapement_run::spec::Constraints;
 use escapement_run::{Input, plan};
 use escapement_runs_judge::{Judge, Told};
-use escapement_store::MemoryDisk;
+use escapement_store_kit::MemoryDisk;
 use std::collections::BTreeMap;
 
 /// What happens.
@@ -490,8 +490,8 @@ impl World {
             2 | 3 => self.next_commit_breaks = true,
             4 => {
                 let faults = [
-                    escapement_store::MemoryFault::WrittenNotSynced,
-                    escapement_store::MemoryFault::SyncedNotAcknowledged,
+                    escapement_store_kit::MemoryFault::WrittenNotSynced,
+                    escapement_store_kit::MemoryFault::SyncedNotAcknowledged,
                 ];
                 self.contract_disk.fail_next_commit(*self.dice.pick(&faults));
             }

@@ -4,9 +4,8 @@ use super::*;
 use crate::recording::Scribe;
 use escapement_model::BootId;
 use escapement_store::OperatorIntent;
-use escapement_store::{
-    Memory, MemoryDisk, MemoryFault, OperatorAction, OperatorFilter, Reader, Store, StoreFault,
-};
+use escapement_store::{OperatorAction, OperatorFilter, Reader, Store, StoreFault};
+use escapement_store_kit::{Memory, MemoryDisk, MemoryFault};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

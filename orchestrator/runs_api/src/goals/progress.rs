@@ -99,9 +99,9 @@ mod tests {
     use escapement_model::Namespace;
     use escapement_runs_shell::saved::SavedPlan;
     use escapement_store::runs::{
-        DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, MemoryRuns,
-        RunBatch, RunStore,
+        DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunBatch, RunStore,
     };
+    use escapement_store_kit::runs::MemoryRuns;
     use prost::Message;
 
     /// More than a page.

@@ -2,8 +2,8 @@
 
 use crate::world::{World, call, document, json_of, object, reason, run_of};
 use escapement_runs_api::Plans;
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{BatchOutcome, Content, RunBatch};
+use escapement_store_kit::runs::conformance::RunSample;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;
 use escapement_wire::runs::v1::plan_service_server::PlanService;

@@ -13,7 +13,7 @@ use escapement_run::spec::ActionProfile;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
 use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk};
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::json::{from_opaque, to_opaque};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::create_run_request::What;

@@ -10,7 +10,7 @@ use escapement_runs_api::{Actions, Inbox, Plans};
 use escapement_runs_host::Create;
 use escapement_runs_shell::saved::find_plan;
 use escapement_runs_shell::{CallError, Ending, Outgoing, RunsHandle, RunsThread, Setup, WantedPlan, start};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk};
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::json::to_opaque;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};

@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes};
 use escapement_runs::Config;
 use escapement_runs_api::{Actions, Artifacts, Goals, Inbox, Plans, Runs, Sessions, Triggers};
 use escapement_runs_shell::{Ending, Outgoing, RunsHandle, RunsThread, Setup, start};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk};
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
 use escapement_wire::runs::v1::artifact_service_server::ArtifactServiceServer;
 use escapement_wire::runs::v1::goal_service_server::GoalServiceServer;

@@ -9,7 +9,8 @@ use escapement_run::presets::Preset;
 use escapement_run::spec::Spec;
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunStore};
+use escapement_store::runs::RunStore;
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 
 const START: i64 = 1_763_700_000_000;
 /// More than rest in memory.

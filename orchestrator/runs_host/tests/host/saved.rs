@@ -12,8 +12,9 @@ use escapement_runs::{Config, NewFork, NewRun};
 use escapement_runs_host::{Create, Fork, Handled, Links, NotCreated, RunsHost};
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite,
-    ExpectedVersion, MemoryRuns, MemoryRunsDisk, RunReader, RunStore, Scope,
+    ExpectedVersion, RunReader, RunStore, Scope,
 };
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 
 const START: i64 = 1_763_700_000_000;
 

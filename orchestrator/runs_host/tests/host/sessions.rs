@@ -13,8 +13,9 @@ use escapement_run::spec::{ActionProfile, EffectClass, Notices, Risk, Spec};
 use escapement_run::{Effect, Input};
 use escapement_runs::{Config, NewRun, Notice, NoticeKind, stream_of_session, stream_of_user};
 use escapement_runs_host::{Create, NotCreated, RunsHost, SessionDeleted, stored_session};
-use escapement_store::MemoryFault;
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunReader, RunStore};
+use escapement_store::runs::{RunReader, RunStore};
+use escapement_store_kit::MemoryFault;
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use prost::Message;
 
 const START: i64 = 1_763_700_000_000;

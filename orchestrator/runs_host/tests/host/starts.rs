@@ -11,7 +11,8 @@ use escapement_run::presets::Preset;
 use escapement_run::spec::{Limits, Spec};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunReader, RunStore};
+use escapement_store::runs::{RunReader, RunStore};
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use prost::Message;
 
 const START: i64 = 1_763_700_000_000;

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use escapement_run::journal::Entry;
 use escapement_run::record;
 use escapement_runs_host::{NotCreated, PIECE_BYTES_MAX, RunExport};
-use escapement_store::MemoryFault;
 use escapement_store::runs::RunStore;
+use escapement_store_kit::MemoryFault;
 
 use plans::Wanted;
 use world::{Contract, START, World, id};

@@ -9,7 +9,8 @@ use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Answer, Effect, Input};
 use escapement_runs::Config;
 use escapement_runs_host::{NotCreated, RunsHost};
-use escapement_store::runs::{MemoryRuns, MemoryRunsDisk, RunReader, RunStore, RunSummary};
+use escapement_store::runs::{RunReader, RunStore, RunSummary};
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use prost::Message;
 
 use crate::plans::{self, Wanted};

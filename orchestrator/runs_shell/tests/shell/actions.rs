@@ -10,7 +10,8 @@ use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, SCHEMA_BYTES_MAX
 use escapement_run::spec::{EffectClass, Risk};
 use escapement_runs_shell::catalogue::{catalogue, catalogue_of, profiles_for};
 use escapement_runs_shell::{EffectsConfig, SeenActions, perform};
-use escapement_store::runs::{DefinitionKind, MemoryRunsDisk, RunReader, RunStore};
+use escapement_store::runs::{DefinitionKind, RunReader, RunStore};
+use escapement_store_kit::runs::MemoryRunsDisk;
 use escapement_wire::v1;
 use escapement_wire::v1::fleet_service_server::{FleetService, FleetServiceServer};
 use prost::Message;

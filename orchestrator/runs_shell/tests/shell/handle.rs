@@ -11,8 +11,8 @@ use escapement_run::{Input, RefusedReason, ShownState};
 use escapement_runs::stream_of_user;
 use escapement_runs_host::{Links, event};
 use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing, Returned};
-use escapement_store::MemoryFault;
 use escapement_store::runs::{DefinitionKind, RunReader};
+use escapement_store_kit::MemoryFault;
 
 fn two_steps() -> Opaque {
     document(list([

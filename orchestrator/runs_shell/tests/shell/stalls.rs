@@ -4,7 +4,7 @@ use escapement_model::Opaque;
 use escapement_run::ShownState;
 use escapement_runs_host::Create;
 use escapement_runs_shell::CallError;
-use escapement_store::MemoryFault;
+use escapement_store_kit::MemoryFault;
 
 use crate::world::{World, call, create, document, id, list, step};
 

@@ -17,9 +17,10 @@ use escapement_runs_host::Create;
 use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, MemoryRuns, MemoryRunsDisk, RunBatch,
-    RunReader, RunRemoval, RunRemoved, RunStore, RunsRemoved,
+    BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval,
+    RunRemoved, RunStore, RunsRemoved,
 };
+use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 

@@ -13,9 +13,10 @@ use escapement_host::{Batch, Committer, Host, Output, WriteQueue};
 use escapement_model::{BootId, ExecutionId, Opaque};
 use escapement_operators::{AccessEdge, Operators};
 use escapement_store::{
-    ActionMemory, Counts, ListFilter, Memory, OperatorAction, OperatorFilter, Outcome, Reader, Removal,
-    Removed, RemovedExecution, SettledPage, Store, StoreFault, StoredExecution, StoredSummary, Write,
+    ActionMemory, Counts, ListFilter, OperatorAction, OperatorFilter, Outcome, Reader, Removal, Removed,
+    RemovedExecution, SettledPage, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
+use escapement_store_kit::Memory;
 use escapement_wire::v1;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

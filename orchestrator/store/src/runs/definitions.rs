@@ -120,13 +120,13 @@ impl DefinitionPage {
     }
 
     /// All that was looked at is on it; `reached` says how far that was, if there may be more.
-    pub(super) fn ends_at(&mut self, reached: Option<DefinitionKey>) {
+    pub fn ends_at(&mut self, reached: Option<DefinitionKey>) {
         self.has_more = reached.is_some();
         self.reached = reached;
     }
 
     /// Adds the next one if there is room; true if there may be room for one more.
-    pub(super) fn push(&mut self, definition: Definition, limit: usize) -> bool {
+    pub fn push(&mut self, definition: Definition, limit: usize) -> bool {
         let owner = definition.owner.as_ref().map_or(0, String::len);
         self.n_bytes += definition.record.len() + definition.name.len() + owner;
         let fits = self.definitions.is_empty() || self.n_bytes <= PAGE_BYTES_MAX;

@@ -25,7 +25,7 @@ impl RunRemoval {
     }
 
     /// True for a run that is not removed now. One without a place is read by nobody.
-    pub(super) fn holds(&self, place: Option<u64>, ended_at: i64, now_unix_ms: i64) -> bool {
+    pub fn holds(&self, place: Option<u64>, ended_at: i64, now_unix_ms: i64) -> bool {
         let (Some(held), Some(place)) = (self.held, place) else {
             return false;
         };
@@ -33,18 +33,18 @@ impl RunRemoval {
     }
 
     /// What ended before this moment is removed; `None` if no age is a reason.
-    pub(super) fn ended_before(&self, now_unix_ms: i64) -> Option<i64> {
+    pub fn ended_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_ended_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
     }
 
     /// How many of those that ended first are removed for their number.
-    pub(super) fn n_too_many(&self, n_ended: u64) -> u64 {
+    pub fn n_too_many(&self, n_ended: u64) -> u64 {
         self.keep_ended_count
             .map_or(0, |count| n_ended.saturating_sub(count))
     }
 
     /// Ids whose run was removed before this moment are forgotten.
-    pub(super) fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
+    pub fn removed_before(&self, now_unix_ms: i64) -> Option<i64> {
         self.keep_ids_ms.map(|keep_ms| earlier(now_unix_ms, keep_ms))
     }
 }

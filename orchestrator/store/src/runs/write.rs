@@ -81,7 +81,7 @@ impl RunBatch {
     }
 
     /// Returns the first part that exceeds the limits of every store.
-    pub(super) fn too_large(&self) -> Option<BatchOutcome> {
+    pub fn too_large(&self) -> Option<BatchOutcome> {
         let mut writes = self.writes.iter();
         let of_run = writes.find_map(|write| {
             let bound = write.check_bounds().err()?;

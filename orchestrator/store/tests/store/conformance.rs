@@ -1,7 +1,8 @@
 //! Both stores pass the suite.
 
-use escapement_store::conformance::{ReopenableStore, run};
-use escapement_store::{Embedded, EmbeddedOptions, Memory, Store};
+use escapement_store::{Embedded, EmbeddedOptions, Store};
+use escapement_store_kit::Memory;
+use escapement_store_kit::conformance::{ReopenableStore, run};
 
 use crate::scratch::Scratch;
 

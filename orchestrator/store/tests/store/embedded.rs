@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use bytes::Bytes;
-use escapement_store::conformance::Sample;
 use escapement_store::{
     Conflict, Embedded, EmbeddedOptions, ListFilter, Outcome, Store, StoreFault, StoredState, Write,
 };
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::opened::{open, refused};

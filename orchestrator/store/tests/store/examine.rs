@@ -6,9 +6,9 @@ use std::path::Path;
 
 use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
-use escapement_store::conformance::Sample;
 use escapement_store::embedded::{Examination, Examiner, Finding};
 use escapement_store::{Outcome, Reader, Removal, Store, StoreFault, StoredState, Write};
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::earlier::{EXECUTIONS, take_back};

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, Write};
+use escapement_store_kit::conformance::Sample;
 
 use crate::scratch::Scratch;
 

@@ -1,7 +1,8 @@
 //! What only the memory store promises: faults and crashes on demand.
 
-use escapement_store::conformance::Sample;
-use escapement_store::{Memory, MemoryFault, Outcome, Store, StoreFault};
+use escapement_store::{Outcome, Store, StoreFault};
+use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::{Memory, MemoryFault};
 
 #[test]
 fn a_full_or_busy_disk_writes_nothing_and_goes_on() {

@@ -1,11 +1,11 @@
 //! Every earlier version's store is brought to the newest schema and keeps everything; a newer one's is refused.
 
 use escapement_model::{BootId, Namespace};
-use escapement_store::conformance::Sample;
 use escapement_store::embedded::Examiner;
 use escapement_store::{
     ActionMemory, OperatorDeed, OperatorFilter, OperatorIntent, OperatorWrite, Outcome, Removal, Store, Write,
 };
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::earlier::{EXECUTIONS, schema, take_back};

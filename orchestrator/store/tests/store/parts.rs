@@ -1,8 +1,8 @@
 //! A store that is large enough to be checked by several threads, each with parts of the table and of the indexes.
 //! What is wrong anywhere is found as in a small store.
 
-use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault, Write};
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::scratch::Scratch;

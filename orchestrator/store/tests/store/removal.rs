@@ -1,7 +1,7 @@
 //! What only the embedded store promises about removal: its file, its witnesses, and what it does about damage.
 
-use escapement_store::conformance::Sample;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Removal, Removed, Store, StoreFault, Write};
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::opened::open;

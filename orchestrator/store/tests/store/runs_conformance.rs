@@ -1,15 +1,17 @@
 //! Both stores of runs pass the suite, and say the same of random batches.
 
 use escapement_model::{Namespace, RunId};
-use escapement_store::runs::conformance::{
+use escapement_store::runs::{
+    BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, RunBatch, RunFilter, RunReader,
+    RunRemoval, RunStore, RunWrite, Scope,
+};
+use escapement_store::{EmbeddedOptions, Held, StoreFault};
+use escapement_store_kit::MemoryFault;
+use escapement_store_kit::runs::MemoryRuns;
+use escapement_store_kit::runs::conformance::{
     Dice, RANDOM_DEFINITIONS, RANDOM_RUNS, ReopenableRuns, RunSample, random_batch, random_definition,
     random_revision, run,
 };
-use escapement_store::runs::{
-    BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, MemoryRuns, RunBatch, RunFilter,
-    RunReader, RunRemoval, RunStore, RunWrite, Scope,
-};
-use escapement_store::{EmbeddedOptions, Held, MemoryFault, StoreFault};
 
 use crate::scratch::Scratch;
 

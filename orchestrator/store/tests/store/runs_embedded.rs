@@ -7,13 +7,13 @@ use std::path::Path;
 use bytes::Bytes;
 use escapement_model::Namespace;
 use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
     DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunRemoved, RunStore,
     Scope, open_reader,
 };
 use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
+use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
 use crate::opened::{commit, open_runs};

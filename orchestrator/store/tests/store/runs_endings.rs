@@ -3,9 +3,9 @@
 use crate::earlier;
 use crate::opened::{commit, open_runs};
 use crate::scratch::Scratch;
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{EmbeddedRuns, RunExaminer, RunFinding, RunStore};
 use escapement_store::{EmbeddedOptions, StoreFault};
+use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 use std::path::Path;
 

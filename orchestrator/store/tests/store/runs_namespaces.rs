@@ -4,11 +4,11 @@ use std::path::Path;
 
 use bytes::Bytes;
 use escapement_model::Namespace;
-use escapement_store::runs::conformance::RunSample;
 use escapement_store::runs::{
     DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
     RunFilter, RunFinding, RunStore, Scope,
 };
+use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
 use crate::earlier::{RUNS, schema, take_back};

@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use escapement_store::backup::{RestoreOptions, back_up, restore};
-use escapement_store::conformance::Sample;
 use escapement_store::embedded::{Examiner, GivenUp};
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, StoreFault};
+use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
 use crate::opened::{open, refused};

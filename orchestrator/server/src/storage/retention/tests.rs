@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
-use escapement_store::conformance::Sample;
-use escapement_store::{Memory, MemoryFault, REMOVED_PER_STEP_MAX};
+use escapement_store::REMOVED_PER_STEP_MAX;
+use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::{Memory, MemoryFault};
 
 fn keeping(count: u64) -> Maintenance {
     let policy = Removal {

@@ -4,10 +4,12 @@ use super::{Content, Found, look, look_at_runs};
 use crate::deliveries::cloud_event::message_of;
 use crate::deliveries::file::SinksFile;
 use escapement_delivery::Cursor;
-use escapement_store::conformance::Sample;
-use escapement_store::runs::conformance::RunSample;
-use escapement_store::runs::{MemoryRuns, RunBatch, RunRemoval, RunStore};
-use escapement_store::{Memory, Removal, Store};
+use escapement_store::runs::{RunBatch, RunRemoval, RunStore};
+use escapement_store::{Removal, Store};
+use escapement_store_kit::Memory;
+use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::runs::MemoryRuns;
+use escapement_store_kit::runs::conformance::RunSample;
 use std::path::Path;
 
 const SECRET: &[u8] = b"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

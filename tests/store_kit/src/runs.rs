@@ -1,0 +1,6 @@
+//! The same for stores of runs.
+
+pub mod conformance;
+mod memory;
+
+pub use self::memory::{MemoryRuns, MemoryRunsDisk};
