@@ -198,11 +198,11 @@ catalogue! {
     EXECUTION_ERRORS = "escapement_execution_errors_total", Counter, [CODE],
         "Executions that were settled with an error, by its code. Codes of handlers are _other.";
     SUBMISSIONS_REFUSED = "escapement_submissions_refused_total", Counter, [REFUSAL],
-        "Valid requests for an execution that were not accepted, by the reason that callers are told.";
+        "Valid requests for an execution that were refused, by the reason in the answer.";
     EXECUTIONS = "escapement_executions", Gauge, [STATE],
         "Executions that are accepted and not settled: queued, running.";
     EXECUTIONS_MAX = "escapement_executions_max", Gauge, [],
-        "Executions that may be accepted and not settled at a time.";
+        "Maximum of executions that are accepted and not settled.";
     EXECUTIONS_PARKED = "escapement_executions_parked", Gauge, [],
         "Queued executions whose requests are on the disk only.";
     EXECUTION_QUEUE_WAIT = "escapement_execution_queue_wait_seconds", Histogram, [NAMESPACE],
@@ -218,10 +218,10 @@ catalogue! {
     ATTEMPTS_IN_FLIGHT = "escapement_attempts_in_flight", Gauge, [ACTION],
         "Attempts that workers have.";
     ACTION_DEMAND = "escapement_action_demand", Gauge, [ACTION],
-        "Steps that wait, attempts that workers have, and executions that are held back for want of a worker, together: \
+        "Waiting steps, attempts at workers, and executions held back for lack of a worker, together: \
          what to scale workers by.";
     ACTION_SLOTS = "escapement_action_slots", Gauge, [ACTION],
-        "Attempts that its workers could run at a time if they did nothing else. Actions of one worker share its slots.";
+        "Attempts that its workers could run concurrently if they did nothing else. Actions of one worker share its slots.";
     ACTION_FREE_SLOTS = "escapement_action_free_slots", Gauge, [ACTION],
         "Attempts that could start now. Actions of one worker share its slots.";
     ACTION_WORKERS = "escapement_action_workers", Gauge, [ACTION],
@@ -237,9 +237,9 @@ catalogue! {
     WORKERS_LOST = "escapement_workers_lost_total", Counter, [],
         "Workers that are gone for good with attempts that they had.";
     SESSION_ERRORS = "escapement_session_errors_total", Counter, [SESSION_END],
-        "Sessions of workers that the orchestrator ended or refused, by the code of the SessionError that the worker is told.";
+        "Sessions of workers that the orchestrator ended or refused, by the code of the SessionError.";
     STUCK_HANDLERS = "escapement_stuck_handlers", Gauge, [],
-        "Attempts that were told to stop 10 s ago or more, and that their workers still have.";
+        "Attempts that were cancelled 10 s ago or more, and that their workers still have.";
     LATE_OUTCOMES = "escapement_late_outcomes_total", Counter, [ANSWER],
         "Outcomes of workers that were not taken: duplicate, stale, already_ended, unknown, invalid.";
     ENGINE_TURN = "escapement_engine_turn_seconds", Histogram, [],
@@ -259,19 +259,19 @@ catalogue! {
     STORE_FULL = "escapement_store_full", Gauge, [],
         "1 from a commit that was refused, because the disk is full or the store is busy, until one goes through; else 0.";
     STORE_DAMAGED = "escapement_store_damaged", Gauge, [],
-        "What the last look through the whole store, executions and runs, found damaged; the log names each.";
+        "Damaged records that the last scrub of the store, executions and runs, found; the log names each.";
     STORE_LAST_SCRUB = "escapement_store_last_scrub_timestamp_seconds", Gauge, [],
-        "When that look came to its end, in seconds since 1970; 0 before the first.";
+        "End of the last scrub, in seconds since 1970; 0 before the first.";
     RPC_REQUESTS = "escapement_rpc_requests_total", Counter, [METHOD, RPC_CODE],
-        "Calls that are over, by their status. Calls whose callers are gone are CANCELLED, paths that are no calls _other.";
+        "Finished calls, by their status. Calls whose callers are gone are CANCELLED, unknown paths _other.";
     RPC_DURATION = "escapement_rpc_duration_seconds", Histogram, [METHOD],
         "Calls with one answer, from their head to the end of the answer.";
     RPC_OPEN = "escapement_rpc_open", Gauge, [KIND],
-        "Calls under way, by the kind that bounds them.";
+        "Calls in progress, by the kind that bounds them.";
     CONNECTIONS = "escapement_connections", Gauge, [TRANSPORT],
         "Connections that speak HTTP/2: plaintext, tls, mtls.";
     CONNECTIONS_REFUSED = "escapement_connections_refused_total", Counter, [REASON],
-        "Connections that were closed as soon as they came: too_many, broken; or later, to make room for others: displaced.";
+        "Connections that were closed as soon as they came: too_many, broken; or later, evicted by others: displaced.";
     HANDSHAKE = "escapement_handshake_seconds", Histogram, [],
         "TLS handshakes that succeeded.";
     HANDSHAKE_FAILURES = "escapement_handshake_failures_total", Counter, [REASON],
@@ -279,15 +279,15 @@ catalogue! {
     AUTH_FAILURES = "escapement_auth_failures_total", Counter, [REASON],
         "Calls with credentials that are missing, invalid or expired, by the reason of the refusal.";
     RELOADS = "escapement_reloads_total", Counter, [WHAT, OUTCOME],
-        "Looks at files that had changed: replaced, or refused, which leaves in force what was.";
+        "Reloads of changed files: replaced, or refused, which leaves the earlier ones in force.";
     TLS_CERTIFICATE_EXPIRY = "escapement_tls_certificate_expiry_timestamp_seconds", Gauge, [],
         "When the certificate that the orchestrator shows ends, in seconds since 1970; 0 without TLS.";
     JWKS_LAST_SUCCESS = "escapement_jwks_last_success_timestamp_seconds", Gauge, [ISSUER],
-        "When the keys of an issuer of tokens came that are believed, in seconds since 1970; 0 if there are none.";
+        "Time at which the current keys of an issuer of tokens were fetched, in seconds since 1970; 0 without keys.";
     RUNS = "escapement_runs", Gauge, [RUN_STATE],
         "Runs that have not ended: queued, planning, running, waiting, pausing, paused, verifying.";
     RUNS_MAX = "escapement_runs_max", Gauge, [],
-        "Runs that may be there and not have ended at a time; 0 without runs.";
+        "Maximum of runs that have not ended; 0 without runs.";
     RUNS_CREATED = "escapement_runs_created_total", Counter, [NAMESPACE],
         "Runs that were made durably.";
     RUNS_ENDED = "escapement_runs_ended_total", Counter, [NAMESPACE, ENDING],
@@ -295,17 +295,17 @@ catalogue! {
     RUN_DURATION = "escapement_run_duration_seconds", Histogram, [ENDING],
         "From the making of a run to its end, waits and downtime included.";
     RUNS_RECOVERED = "escapement_runs_recovered_total", Counter, [],
-        "Runs that this start took up.";
+        "Runs that this start resumed.";
     RUN_ATTEMPTS = "escapement_run_attempts_total", Counter, [CLASS],
         "Attempts of runs that ended: completed, never_ran, failed, failed_for_good, timed_out, unknown, approval_required.";
     RUN_RESULTS_REUSED = "escapement_run_results_reused_total", Counter, [],
-        "Steps and units that took an earlier result in the place of an attempt.";
+        "Steps and units that reused an earlier result instead of an attempt.";
     RUN_LIMITS = "escapement_run_limits_total", Counter, [LIMIT],
         "Limits of runs that ran out: lifetime, run, watchdog, revision, pause.";
     PLAN_GENERATIONS = "escapement_run_generations_total", Counter, [VERDICT],
-        "What came of asking planners: accepted, refused, failed, timed_out, out_of_budget.";
+        "Requests to planners by outcome: accepted, refused, failed, timed_out, out_of_budget.";
     RUN_REPLANS = "escapement_run_replans_total", Counter, [CAUSE],
-        "Revisions that failed or were not wanted, by what takes their place: substitution, fallback, planner, revise.";
+        "Revisions that failed or were rejected, by their replacement: substitution, fallback, planner, revise.";
     MODEL_TOKENS = "escapement_run_tokens_total", Counter, [TOKENS],
         "Tokens of language models that attempts of runs used: prompt, completion.";
     INPUT_REQUESTS = "escapement_run_input_requests", Gauge, [REQUEST],
@@ -313,25 +313,25 @@ catalogue! {
     INPUT_REQUEST_OLDEST = "escapement_run_input_request_oldest_timestamp_seconds", Gauge, [],
         "When the oldest request was opened that waits for people, in seconds since 1970; 0 if none waits.";
     INPUT_REQUESTS_ENDED = "escapement_run_input_requests_ended_total", Counter, [REQUEST, BECAME],
-        "Requests to people that were answered, expired, or were closed because nobody needs them any more.";
+        "Requests to people that were answered, expired, or were closed because they are no longer needed.";
     INPUT_REQUEST_WAIT = "escapement_run_input_request_wait_seconds", Histogram, [REQUEST],
         "From the opening of a request to its answer, of those that people answered.";
     DECISIONS = "escapement_run_decisions_total", Counter, [DECISION],
         "What people decided: answer, approve, approve_with_edits, deny, extend, happened, did_not, fail, revise.";
     TRIGGER_CAUSES = "escapement_run_trigger_causes_total", Counter, [TRIGGER, FIRING],
-        "Causes of triggers (schedule, event, condition, webhook, manual) by what became of them: started, waiting, skipped, failed, \
+        "Causes of triggers (schedule, event, condition, webhook, manual) by outcome: started, waiting, skipped, failed, \
          missed. One that waits is counted again in its turn.";
     RUNS_STORE_COMMIT = "escapement_runs_store_commit_seconds", Histogram, [],
         "Commits of the store of runs, written and synced.";
     RUNS_STORE_FULL = "escapement_runs_store_full", Gauge, [],
         "1 from a commit of the store of runs that was refused until one goes through; else 0.";
     EVENTS = "escapement_events_total", Counter, [SINK, OUTCOME],
-        "Events of sinks that get them at least once: delivered; tries that were refused; given_up after too many; endings dropped before \
+        "Events of sinks that get them at least once: delivered; tries that were refused; given_up after too many; ends dropped before \
          the sink had their events.";
     EVENT_FEED_LAG = "escapement_event_feed_lag", Gauge, [SINK],
         "Settled executions that the sink has not come to.";
     EVENT_FEED_LAG_SECONDS = "escapement_event_feed_lag_seconds", Gauge, [SINK],
-        "Seconds since the settlement of the event that the sink gets next; 0 if there is none.";
+        "Seconds since the settlement of the event that the sink gets next; 0 without one.";
     EVENT_QUEUE_BYTES = "escapement_event_queue_bytes", Gauge, [QUEUE],
         "Bytes that wait for what gets them best effort: webhook of --event-webhook, error_handler of --error-handler-path.";
     TELEMETRY_DROPPED = "escapement_telemetry_dropped_total", Counter, [SIGNAL],
