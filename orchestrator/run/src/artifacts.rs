@@ -3,13 +3,14 @@
 mod base64;
 mod media;
 
+use crate::fields::{field, first_items};
 use crate::journal::ArtifactCreated;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use escapement_model::hex;
 use escapement_model::limits::LABEL_CHARS_MAX;
-use escapement_model::opaque::{ValueView, items, value, value_of};
+use escapement_model::opaque::{ValueView, value};
 
 /// An artifact as an output declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,17 +55,17 @@ pub fn declared(output: &[u8]) -> Result<Vec<Declared>, String> {
     let Ok(ValueView::Struct(object)) = value(output) else {
         return Ok(Vec::new());
     };
-    let list = match value_of(object, KEY) {
+    let list = match field(object, KEY) {
         None | Some(ValueView::Null) => return Ok(Vec::new()),
         Some(ValueView::List(list)) => list,
         Some(_) => return Err(format!("{KEY} must be a list")),
     };
-    let artifacts: Vec<_> = items(list).take(PER_OUTPUT_MAX + 1).collect();
-    if artifacts.len() > PER_OUTPUT_MAX {
+    let (artifacts, n_declared) = first_items(list, PER_OUTPUT_MAX);
+    if n_declared > PER_OUTPUT_MAX {
         return Err(format!("{KEY} must have at most {PER_OUTPUT_MAX} entries"));
     }
-    let read = |(at, item): (usize, &Result<ValueView<'_>, _>)| match item {
-        Ok(ValueView::Struct(object)) => one(object).map_err(|what| format!("{KEY}[{at}].{what}")),
+    let read = |(at, item): (usize, &ValueView<'_>)| match item {
+        ValueView::Struct(object) => one(object).map_err(|what| format!("{KEY}[{at}].{what}")),
         _ => Err(format!("{KEY}[{at}] must be an object")),
     };
     artifacts.iter().enumerate().map(read).collect()
@@ -122,7 +123,7 @@ pub fn misnamed(artifact_type: &str, mime_type: &str, name: &str) -> Option<(&'s
 }
 
 fn text<'a>(object: &'a [u8], key: &str) -> Result<Option<&'a str>, String> {
-    match value_of(object, key) {
+    match field(object, key) {
         None | Some(ValueView::Null) => Ok(None),
         Some(ValueView::Text(text)) => Ok(Some(text)),
         Some(_) => Err(format!("{key} must be a text")),
@@ -130,7 +131,7 @@ fn text<'a>(object: &'a [u8], key: &str) -> Result<Option<&'a str>, String> {
 }
 
 fn whole(object: &[u8], key: &str) -> Result<Option<u64>, String> {
-    match value_of(object, key) {
+    match field(object, key) {
         None | Some(ValueView::Null) => Ok(None),
         // Whole numbers up to 2^53 are exact.
         Some(ValueView::Number(n)) if (0.0..=9_007_199_254_740_992.0).contains(&n) && n % 1.0 == 0.0 => {
@@ -166,7 +167,7 @@ pub fn found_by_stat(output: &[u8]) -> Option<Found> {
     let ValueView::Struct(object) = value(output).ok()? else {
         return None;
     };
-    let exists = match value_of(object, "exists") {
+    let exists = match field(object, "exists") {
         Some(ValueView::Bool(exists)) => exists,
         None => true,
         Some(_) => return None,

@@ -1,10 +1,11 @@
 //! What a run may spend on models and tools, and what calls cost. Decides nothing.
 
+use crate::fields::field;
 use crate::journal::Usage;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{ValueView, value_of};
+use escapement_model::opaque::ValueView;
 use prost::{Enumeration, Message};
 
 /// What a run may spend; no limit where none is given.
@@ -217,10 +218,10 @@ impl Usage {
         let Some(ValueView::Struct(object)) = crate::turn::values::view(output) else {
             return None;
         };
-        let Some(ValueView::Struct(usage)) = value_of(object, "usage") else {
+        let Some(ValueView::Struct(usage)) = field(object, "usage") else {
             return None;
         };
-        let count = |name| match value_of(usage, name) {
+        let count = |name| match field(usage, name) {
             // What is no number of tokens counts as none; a number that no model can mean as a large one.
             Some(ValueView::Number(n)) if n >= 0.0 => Some(n.min(TOKENS_MAX) as u64),
             _ => None,

@@ -12,6 +12,7 @@ mod branches;
 pub mod budget;
 pub mod catalogue;
 mod contract_request;
+mod fields;
 mod fork;
 pub mod ids;
 mod input;

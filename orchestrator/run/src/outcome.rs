@@ -1,11 +1,12 @@
 //! What the end of a contract execution means for the attempt that it carried out. Does not know what follows from it.
 
+use crate::fields::field;
 use crate::journal::{OutcomeClass, RefusedPart};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{ValueView, encode_value, value_of};
+use escapement_model::opaque::{ValueView, encode_value};
 use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, codes};
 
@@ -128,7 +129,7 @@ const EXECUTION_REMOVED: &str = "EXECUTION_REMOVED";
 const NEVER_AGAIN: [&str; 3] = ["_NOT_ALLOWED", "_OFF", "_NOT_CONFIGURED"];
 
 fn asks_for_pause(output: &Opaque) -> bool {
-    value_of(output.as_encoded(), "$pause") == Some(ValueView::Bool(true))
+    field(output.as_encoded(), "$pause") == Some(ValueView::Bool(true))
 }
 
 /// An object as an encoded `google.protobuf.Value`.

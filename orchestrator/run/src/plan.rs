@@ -4,6 +4,11 @@
 //! has its index: the position in canonical order, which is topological, and among the steps whose dependencies come
 //! before takes the lowest order number, then the first in the document.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a document is read once, before a run has it, by passes whose number does not depend on it"
+)]
+
 mod config;
 pub mod constraints;
 mod digest;

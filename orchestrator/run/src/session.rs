@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::OBJECT_NESTING_MAX;
-use escapement_model::opaque::{StructBuilder, ValueView, check, entries};
+use escapement_model::opaque::{BudgetSpent, PaidObject, StructBuilder, ValueView, WalkBudget, check};
 use prost::{Enumeration, Message};
 
 /// A session as it is stored.
@@ -150,12 +150,13 @@ fn place(skills: &[SkillHealth], skill: &str) -> Result<usize, usize> {
 /// Merges patches into a state, one after another (RFC 7396). Each of them was checked.
 ///
 /// # Errors
-/// A sentence, if what comes of it is larger or deeper than a state may be.
-pub fn merged<'a>(state: &'a Opaque, patches: impl IntoIterator<Item = &'a [u8]>) -> Result<Opaque, String> {
-    let mut root = members(state.as_encoded());
-    for patch in patches {
-        merge(&mut root, patch);
-    }
+/// A sentence, if the budget does not pay for it, or if what comes of it is larger or deeper than a state may be.
+pub fn merged<'a>(
+    state: &'a Opaque,
+    patches: impl IntoIterator<Item = &'a [u8]>,
+    budget: &mut WalkBudget,
+) -> Result<Opaque, String> {
+    let root = merged_members(state, patches, budget).map_err(|spent| format!("merging it {spent}"))?;
     let state = encoded(root).build();
     if state.len() > STATE_BYTES_MAX {
         return Err(format!(
@@ -173,27 +174,47 @@ pub fn merged<'a>(state: &'a Opaque, patches: impl IntoIterator<Item = &'a [u8]>
 /// A value of a state: as it came, or an object that a patch goes into.
 enum Node<'a> {
     Value(ValueView<'a>),
-    Object(BTreeMap<&'a str, Node<'a>>),
+    Object(Members<'a>),
 }
 
-fn members(object: &[u8]) -> BTreeMap<&str, Node<'_>> {
-    let entries = entries(object).filter_map(Result::ok);
-    entries.map(|(key, value)| (key, Node::Value(value))).collect()
+type Members<'a> = BTreeMap<&'a str, Node<'a>>;
+
+// RUN-14.3
+fn merged_members<'a>(
+    state: &'a Opaque,
+    patches: impl IntoIterator<Item = &'a [u8]>,
+    budget: &mut WalkBudget,
+) -> Result<Members<'a>, BudgetSpent> {
+    let mut root = members(state.as_encoded(), budget)?;
+    for patch in patches {
+        budget.spend(patch.len() / PATCH_BYTES_PER_UNIT)?;
+        merge(&mut root, patch, budget)?;
+    }
+    Ok(root)
 }
 
-fn merge<'a>(target: &mut BTreeMap<&'a str, Node<'a>>, patch: &'a [u8]) {
-    for (key, value) in entries(patch).filter_map(Result::ok) {
-        match value {
+fn members<'a>(object: &'a [u8], budget: &mut WalkBudget) -> Result<Members<'a>, BudgetSpent> {
+    let (mut entries, mut members) = (PaidObject::of(object).entries(), BTreeMap::new());
+    while let Some((key, value)) = entries.next(budget)? {
+        members.insert(key, Node::Value(value.unpaid()));
+    }
+    Ok(members)
+}
+
+fn merge<'a>(target: &mut Members<'a>, patch: &'a [u8], budget: &mut WalkBudget) -> Result<(), BudgetSpent> {
+    let mut entries = PaidObject::of(patch).entries();
+    while let Some((key, value)) = entries.next(budget)? {
+        match value.unpaid() {
             ValueView::Null => {
                 target.remove(key);
             }
             ValueView::Struct(inner) => {
                 let mut object = match target.remove(key) {
                     Some(Node::Object(object)) => object,
-                    Some(Node::Value(ValueView::Struct(object))) => members(object),
+                    Some(Node::Value(ValueView::Struct(object))) => members(object, budget)?,
                     Some(Node::Value(_)) | None => BTreeMap::new(),
                 };
-                merge(&mut object, inner);
+                merge(&mut object, inner, budget)?;
                 target.insert(key, Node::Object(object));
             }
             value => {
@@ -201,9 +222,10 @@ fn merge<'a>(target: &mut BTreeMap<&'a str, Node<'a>>, patch: &'a [u8]) {
             }
         }
     }
+    Ok(())
 }
 
-fn encoded(object: BTreeMap<&str, Node<'_>>) -> StructBuilder {
+fn encoded(object: Members<'_>) -> StructBuilder {
     object
         .into_iter()
         .fold(StructBuilder::new(), |built, (key, node)| match node {
@@ -233,7 +255,8 @@ impl Session {
     /// # Errors
     /// As [`merged`].
     pub fn patch(&mut self, patch: &Opaque) -> Result<bool, String> {
-        let state = merged(&self.state, [&patch.as_encoded()[..]])?;
+        let mut budget = WalkBudget::new(PATCH_WORK_MAX);
+        let state = merged(&self.state, [&patch.as_encoded()[..]], &mut budget)?;
         let changes = state != self.state;
         if changes {
             self.state = state;
@@ -259,6 +282,11 @@ impl Session {
     }
 }
 
+// RUN-14.3
+/// Budget of the patches of one step: entries of the state and of patches, and [`PATCH_BYTES_PER_UNIT`].
+pub const PATCH_WORK_MAX: usize = 4 << 20;
+/// Bytes of a patch that cost as much as one entry.
+const PATCH_BYTES_PER_UNIT: usize = 4;
 /// Bytes of a state: 1 MiB.
 pub const STATE_BYTES_MAX: usize = 1 << 20;
 /// Objects inside one another: one less than the contract allows, so that a payload can hold a state.

@@ -1,5 +1,10 @@
 //! Reads a table of intents, and names the first field that is wrong.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an operator writes the table, and it is read at a start"
+)]
+
 use super::{Intent, Intents, NotIntents};
 use crate::json::value_of_json;
 use alloc::format;

@@ -1,5 +1,6 @@
 //! Finds the one JSON object in what a planner answered. Does not know what a plan is.
 
+use crate::fields::field;
 use crate::journal::RefusedPart;
 use crate::json::{NotJson, document_of_json};
 use crate::outcome::cut;
@@ -7,7 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ValueView, value, value_of};
+use escapement_model::opaque::{ValueView, value};
 
 // RUN-11.5
 /// The document in an output: its `plan`, else the object in the text of its `content`, else the output itself. A `plan` that is a
@@ -16,7 +17,7 @@ pub(super) fn document_in(output: &Bytes) -> Result<Opaque, RefusedPart> {
     let Ok(ValueView::Struct(object)) = value(output) else {
         return Err(no_object("the planner's output is no object"));
     };
-    match (value_of(object, "plan"), value_of(object, "content")) {
+    match (field(object, "plan"), field(object, "content")) {
         (Some(ValueView::Struct(plan)), _) => Ok(owned(plan)),
         (Some(ValueView::Text(text)), _) | (None, Some(ValueView::Text(text))) => object_in(text),
         (Some(_), _) => Err(no_object("plan: is no object")),

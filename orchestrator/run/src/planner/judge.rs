@@ -3,6 +3,7 @@
 
 use super::answer::document_in;
 use crate::catalogue::Catalogue;
+use crate::fields::field;
 use crate::journal::RefusedPart;
 use crate::outcome::cut;
 use crate::plan::import::{Format, import};
@@ -13,7 +14,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::{StructBuilder, ValueView, value_of};
+use escapement_model::opaque::{StructBuilder, ValueView};
 use escapement_model::planted::{self, Bug};
 
 /// What a plan may do.
@@ -84,8 +85,12 @@ pub(crate) fn bounded_parts(parts: Vec<RefusedPart>) -> Vec<RefusedPart> {
 }
 
 /// Reads the document, in the format that it names.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a document is read once for each answer of a planner"
+)]
 fn plan_of(document: Opaque) -> Result<Plan, Violations> {
-    let format = match value_of(document.as_encoded(), "schema") {
+    let format = match field(document.as_encoded(), "schema") {
         Some(ValueView::Text(schema)) => Format::spelled(schema),
         _ => None,
     };

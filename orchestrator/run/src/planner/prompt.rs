@@ -53,6 +53,7 @@ impl Question<'_> {
     }
 
     /// Parameters of the caller, but what the run says itself.
+    #[expect(clippy::disallowed_methods, reason = "they are at most 16 KiB")]
     fn parameters(&self, own: &[&str]) -> StructBuilder {
         let given = self.planner.parameters.entries().filter_map(Result::ok);
         let is_own = |key: &str| own.contains(&key) || (key == MAX_TOKENS && self.answer_tokens.is_some());
@@ -67,6 +68,10 @@ impl Question<'_> {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the question has few keys, each of which the run wrote"
+    )]
     fn object(&self) -> Opaque {
         let question = self.question();
         let mut payload = self.parameters(&OWN_KEYS);

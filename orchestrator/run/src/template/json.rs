@@ -52,6 +52,10 @@ impl Bounded {
 
     /// Appends a value that was checked: keys in the order sent, of a repeated key the last value. Its depth is bounded by
     /// that check.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "renderers pay for its bytes before they write it"
+    )]
     pub(super) fn push_json(&mut self, value: ValueView<'_>) -> Result<(), TooLong> {
         match value {
             ValueView::Null => self.push("null"),

@@ -120,6 +120,10 @@ pub(crate) struct LongForm<'t> {
 }
 
 /// Reads an object that was checked as the long form of a reference; `None` if it has no `$from`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "renderers pay for the same entries when they walk on"
+)]
 pub(crate) fn long_form(object: &[u8]) -> Option<Result<LongForm<'_>, MalformedReference>> {
     let (mut from, mut path, mut default) = (None, ValueView::Text(""), None);
     let mut has_others = false;
@@ -146,6 +150,10 @@ pub fn references(template: &Opaque) -> Vec<Reference<'_>> {
 }
 
 /// Recursive; the check of the template bounds the depth.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a plan is walked once, before a run has it"
+)]
 fn in_value<'t>(value: ValueView<'t>, found: &mut Vec<Reference<'t>>) {
     match value {
         ValueView::Text(text) => found.extend(pieces(text).filter_map(|piece| match piece {

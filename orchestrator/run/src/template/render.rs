@@ -14,7 +14,7 @@ use core::fmt;
 use escapement_model::Opaque;
 use escapement_model::limits::PAYLOAD_BYTES_MAX;
 use escapement_model::opaque::{
-    BudgetSpent, ListBuilder, StructBuilder, ValueView, WalkBudget, encode_value, entries, items, value,
+    BudgetSpent, ListBuilder, PaidList, PaidObject, StructBuilder, ValueView, WalkBudget, encode_value, value,
 };
 
 /// Where the values of references come from.
@@ -210,9 +210,9 @@ impl<'s, 'b> Renderer<'s, 'b> {
                 None => self.object(object),
             },
             ValueView::List(list) => {
-                let mut rendered = ListBuilder::new();
-                for item in items(list).filter_map(Result::ok) {
-                    let item = self.value(item)?;
+                let (mut rendered, mut items) = (ListBuilder::new(), PaidList::of(list).items());
+                while let Some(item) = items.next(self.budget)? {
+                    let item = self.value(item.unpaid())?;
                     rendered = rendered.value(viewed(&item));
                 }
                 self.copied(ValueView::List(&rendered.into_encoded()), 0)
@@ -224,10 +224,10 @@ impl<'s, 'b> Renderer<'s, 'b> {
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Bytes, RenderError> {
-        let mut rendered = StructBuilder::new();
-        for (key, value) in entries(object).filter_map(Result::ok) {
+        let (mut rendered, mut entries) = (StructBuilder::new(), PaidObject::of(object).entries());
+        while let Some((key, value)) = entries.next(self.budget)? {
             self.charge(key.len())?;
-            let value = self.value(value)?;
+            let value = self.value(value.unpaid())?;
             rendered = rendered.value(key, viewed(&value));
         }
         self.copied(ValueView::Struct(rendered.build().as_encoded()), 0)

@@ -4,6 +4,7 @@ use super::Turn;
 use super::contract::Rendered;
 use super::planning::planner_failure;
 use crate::budget::{Budget, BudgetKind, Exhausted};
+use crate::fields::field;
 use crate::journal::{
     BudgetAwaited, BudgetWarning, Event, Extension, Failure, InputRequest, OutcomeClass, RequestKind,
     ToolCalled, UnitRef, Usage, Verdict,
@@ -14,7 +15,7 @@ use crate::state::{RunState, StepStage, StepState, UnitStage};
 use alloc::format;
 use alloc::string::String;
 use escapement_model::limits::LABEL_CHARS_MAX;
-use escapement_model::opaque::{ValueView, value_of};
+use escapement_model::opaque::ValueView;
 use escapement_model::planted::{self, Bug};
 
 /// Whether there is enough for an attempt.
@@ -350,7 +351,7 @@ impl Turn<'_> {
 
 /// The model that a payload names; empty if it names none.
 pub(super) fn model_of(payload: &[u8]) -> &str {
-    match value_of(payload, "model") {
+    match field(payload, "model") {
         Some(ValueView::Text(model)) => model,
         _ => "",
     }

@@ -2,12 +2,13 @@
 
 use super::Turn;
 use super::contract::Rendered;
+use crate::fields::field;
 use crate::input::Effect;
 use crate::journal::{Event, Failure, OutcomeClass, ToolCalled, ToolOutput, UnitRef};
 use crate::outcome::AttemptOutcome;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use escapement_model::opaque::{StructBuilder, ValueView, value_of};
+use escapement_model::opaque::{StructBuilder, ValueView};
 use escapement_model::planted::{self, Bug};
 
 impl Turn<'_> {
@@ -88,7 +89,7 @@ impl Turn<'_> {
 fn says_safe(output: &Bytes) -> bool {
     match super::values::view(output) {
         _ if planted::is_on(Bug::RunSafetyUnheard) => true,
-        Some(ValueView::Struct(object)) => value_of(object, "safe") == Some(ValueView::Bool(true)),
+        Some(ValueView::Struct(object)) => field(object, "safe") == Some(ValueView::Bool(true)),
         _ => false,
     }
 }

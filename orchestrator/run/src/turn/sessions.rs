@@ -1,18 +1,18 @@
 //! What a run sees of its session, what its steps change there, and what becomes of the skills that it calls.
 
 use super::Turn;
+use crate::fields::field;
 use crate::input::SessionNews;
 use crate::journal::{
     Event, OutcomeClass, SessionRead, SkillHealthChanged, SkillsRead, StatePatched, Stored, UnitRef,
 };
 use crate::plan::StepKind;
-use crate::session::{self, Health, SkillEvent};
+use crate::session::{self, Health, PATCH_WORK_MAX, SkillEvent};
 use crate::state::UnitStage;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use bytes::Bytes;
 use escapement_model::Opaque;
-use escapement_model::opaque::{ValueView, value_of};
+use escapement_model::opaque::{ValueView, WalkBudget};
 use escapement_model::planted::{self, Bug};
 
 /// The patches of a step, and the state behind them.
@@ -61,16 +61,21 @@ impl Turn<'_> {
             StepKind::LlmDecision(_) => true,
             StepKind::UserInput(_) | StepKind::Condition(_) | StepKind::SubPlan(_) => return Ok(None),
         };
-        let mut patches = Vec::new();
+        let (mut patches, mut budget) = (Vec::new(), WalkBudget::new(PATCH_WORK_MAX));
+        let too_much = |spent| alloc::format!("$state_patch: merging it {spent}");
         for (index, unit) in self.step_state(step).all_units() {
             let is_of_tool = self.unit_ref(step, index).as_tool_call().is_some();
             if !unit.patches || unit.stage() != UnitStage::Completed || is_of_tool != of_tools {
                 continue;
             }
-            let output = self.unit_output(unit).unwrap_or_default();
+            let Some(output) = &unit.output else { continue };
+            let output = self
+                .looked_up
+                .bytes(self, output, &mut budget)
+                .map_err(too_much)?;
             match patch_of(&output) {
                 Some(ValueView::Struct(patch)) => {
-                    patches.push((index, Opaque::from_encoded(Bytes::copy_from_slice(patch))));
+                    patches.push((index, Opaque::from_encoded(output.slice_ref(patch))));
                 }
                 Some(_) => return Err(String::from("$state_patch is not an object")),
                 None => {}
@@ -85,7 +90,8 @@ impl Turn<'_> {
             merged_in_order.reverse();
         }
         let bytes = merged_in_order.iter().map(|(_, patch)| &patch.as_encoded()[..]);
-        let state = session::merged(&before, bytes).map_err(|why| alloc::format!("$state_patch: {why}"))?;
+        let state = session::merged(&before, bytes, &mut budget)
+            .map_err(|why| alloc::format!("$state_patch: {why}"))?;
         Ok(Some(Patched { patches, state }))
     }
 
@@ -183,7 +189,7 @@ impl Turn<'_> {
 /// The patch in an output, an encoded `google.protobuf.Value`.
 fn patch_of(output: &[u8]) -> Option<ValueView<'_>> {
     match super::values::view(output)? {
-        ValueView::Struct(object) => value_of(object, "$state_patch"),
+        ValueView::Struct(object) => field(object, "$state_patch"),
         _ => None,
     }
 }

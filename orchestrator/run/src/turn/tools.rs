@@ -3,6 +3,7 @@
 use super::Turn;
 use super::schemas::SCHEMA_WORK_MAX;
 use super::values::view;
+use crate::fields::{field, first_items};
 use crate::journal::{AskedCall, Event, Failure, ToolsAsked, UnitRef};
 use crate::json::{arguments_of_json, value_of_json};
 use crate::outcome::cut;
@@ -14,9 +15,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::Opaque;
 use escapement_model::limits::ACTION_CHARS_MAX;
-use escapement_model::opaque::{
-    ListBuilder, PaidObject, PaidView, StructBuilder, ValueView, WalkBudget, items, value_of,
-};
+use escapement_model::opaque::{ListBuilder, PaidObject, PaidView, StructBuilder, ValueView, WalkBudget};
 use escapement_model::planted::{self, Bug};
 
 /// What a model answered.
@@ -44,38 +43,38 @@ impl Answer {
         let Some(ValueView::Struct(object)) = view(output) else {
             return Self::default();
         };
-        let content = match value_of(object, "content") {
+        let content = match field(object, "content") {
             Some(ValueView::Text(text)) => text.to_string(),
             _ => String::new(),
         };
-        let Some(ValueView::List(list)) = value_of(object, "tool_calls") else {
+        let Some(ValueView::List(list)) = field(object, "tool_calls") else {
             return Self {
                 content,
                 ..Self::default()
             };
         };
-        let asked = items(list).filter_map(Result::ok);
+        let (asked, n_calls) = first_items(list, CALLS_MAX);
         Self {
             content,
-            calls: asked.clone().take(CALLS_MAX).map(Wanted::of).collect(),
-            n_calls: u32::try_from(asked.count()).unwrap_or(u32::MAX),
+            calls: asked.into_iter().map(Wanted::of).collect(),
+            n_calls: u32::try_from(n_calls).unwrap_or(u32::MAX),
         }
     }
 }
 
 impl Wanted {
     fn of(call: ValueView<'_>) -> Self {
-        let field = |name| match call {
-            ValueView::Struct(object) => value_of(object, name),
+        let said = |name| match call {
+            ValueView::Struct(object) => field(object, name),
             _ => None,
         };
-        let name = match field("name") {
+        let name = match said("name") {
             Some(ValueView::Text(name)) => cut(name, ACTION_CHARS_MAX),
             _ => String::new(),
         };
         Self {
             name,
-            arguments: arguments_of(field("arguments")),
+            arguments: arguments_of(said("arguments")),
         }
     }
 }

@@ -178,13 +178,7 @@ impl<'a> Turn<'a> {
                 None => list.null(),
             };
         }
-        let object = StructBuilder::new().list("l", list).build();
-        let (_, list) = object
-            .entries()
-            .next()
-            .expect("it has one")
-            .expect("it is well-formed");
-        Some(encoded(list))
+        Some(encoded(ValueView::List(&list.into_encoded())))
     }
 
     /// Follows a pointer into what a step came to. Into a list of units it costs one of them only.

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::disallowed_methods,
     reason = "a test that unwraps says at which line its assumption broke"
 )]
 

@@ -1,5 +1,11 @@
 //! Stories of one run: each drives the state machine by hand and looks at what it wrote down and what it wants done.
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
 
 mod allowances;
 mod artifacts;

@@ -1,14 +1,15 @@
 //! What runs of a session see of each other: its state, and how its skills do.
 
 use escapement_model::Opaque;
-use escapement_model::opaque::ValueView;
+use escapement_model::opaque::{ValueView, WalkBudget};
 use escapement_run::ids::RunId;
 use escapement_run::journal::Decision::Approve;
 use escapement_run::journal::OutcomeClass::{Completed, Failed, FailedForGood, NeverRan, TimedOut, Unknown};
 use escapement_run::journal::{Event, OutcomeClass};
 use escapement_run::presets::Preset;
 use escapement_run::session::{
-    Health, STATE_BYTES_MAX, Session, SkillEvent, SkillHealth, health_of, merged, next, set_health,
+    Health, PATCH_WORK_MAX, STATE_BYTES_MAX, Session, SkillEvent, SkillHealth, health_of, merged, next,
+    set_health,
 };
 use escapement_run::{Input, Keep, Rollback, SessionNews};
 use serde_json::{Value, json};
@@ -16,8 +17,13 @@ use serde_json::{Value, json};
 use crate::world::{World, call, call_after, json_of, opaque, rollback, spec, tool};
 
 fn merge(state: &Value, patch: &Value) -> Value {
-    let patch = opaque(patch);
-    let state = merged(&opaque(state), [&patch.as_encoded()[..]]).unwrap();
+    merge_all(state, std::slice::from_ref(patch))
+}
+
+fn merge_all(state: &Value, patches: &[Value]) -> Value {
+    let patches: Vec<Opaque> = patches.iter().map(opaque).collect();
+    let patches = patches.iter().map(|patch| &patch.as_encoded()[..]);
+    let state = merged(&opaque(state), patches, &mut WalkBudget::new(PATCH_WORK_MAX)).unwrap();
     json_of(ValueView::Struct(state.as_encoded()))
 }
 
@@ -57,13 +63,29 @@ fn patches_merge_as_rfc_7396_says() {
 // RUN-14.2
 #[test]
 fn one_patch_after_another_is_not_one_patch() {
-    let patches = [json!({"a": null}), json!({"a": {"c": 1}})].map(|patch| opaque(&patch));
-    let patches = patches.iter().map(|patch| &patch.as_encoded()[..]);
-    let state = merged(&opaque(&json!({"a": {"b": 1}})), patches).unwrap();
+    let patches = [json!({"a": null}), json!({"a": {"c": 1}})];
     assert_eq!(
-        json_of(ValueView::Struct(state.as_encoded())),
+        merge_all(&json!({"a": {"b": 1}}), &patches),
         json!({"a": {"c": 1}})
     );
+}
+
+// RUN-14.3
+#[test]
+fn patches_that_take_more_work_than_is_allowed_fail_their_step() {
+    let items: Vec<Value> = (0..64)
+        .map(|n| json!({"tool_name": "pure.work", "tool_args": {"n": n}}))
+        .collect();
+    let step = json!({"key": "a", "type": "parallel", "config": {"steps": items, "batch_size": 64}});
+    let mut world = World::of(json!([step]));
+    // Together they make little of the state: each has the same keys.
+    let patch: serde_json::Map<String, Value> = (0..20_000).map(|n| (format!("k{n}"), json!(true))).collect();
+    for n in 0..64 {
+        world.complete_unit("a", n, json!({"$state_patch": patch}));
+    }
+    assert_eq!(world.shows(), "failed: a failed OUTPUT_INVALID");
+    let (_, message) = world.error();
+    assert!(message.contains("more work than is allowed"), "{message}");
 }
 
 // RUN-14.2

@@ -151,6 +151,11 @@ impl<'a> PaidObject<'a> {
 }
 
 impl<'a> PaidList<'a> {
+    /// Takes an encoded ListValue that was checked.
+    pub fn of(encoded: &'a [u8]) -> Self {
+        Self(encoded)
+    }
+
     /// Returns the item at a place. Each one before it is paid for.
     ///
     /// # Errors
