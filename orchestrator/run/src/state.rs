@@ -181,6 +181,9 @@ pub struct RunState {
     /// Pauses, rewinds and rollbacks.
     #[prost(uint32, tag = "90")]
     pub n_interventions: u32,
+    /// Bytes of the data of all checkpoints, of those that are not remembered any more, too.
+    #[prost(uint64, tag = "91")]
+    pub checkpoint_bytes: u64,
 }
 
 /// Where a run is.

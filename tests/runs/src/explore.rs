@@ -216,7 +216,7 @@ pub fn explore<S: Subject>(
     Ok(counts)
 }
 
-/// All that the future depends on.
+/// All that the future depends on. No walk here is so long that it comes to the bounds of RUN-8.10.
 fn key(run: &Run) -> u64 {
     let mut hasher = DefaultHasher::new();
     let state = (&run.steps, &run.requests, &run.failing, &run.end, &run.checkpoint);

@@ -14,6 +14,7 @@
 //! - **What bytes say**: that an output asks for a pause (RUN-4.7), what a model or a safety action answers (RUN-4.11, RUN-6.11),
 //!   and that an answer has the wrong type (RUN-6.5) are words to it. The translation in `product` writes them as bytes for the core.
 //! - **What an expression comes to, and how a child run ends** (RUN-4.10, RUN-4.12): the core is told, too; both are inputs.
+//! - **How much a run may keep** (RUN-9.6, RUN-9.13): it knows no bytes. The stories of sizes in `orchestrator/run` do.
 //! - **Digests, ids and who somebody is** (RUN-4.3, RUN-6.3, RUN-6.8): a subject is this one or another one, attempts and requests have
 //!   numbers, and a responder is a person, the user of the run, or an agent. `product` finds the unit from which an id of the core
 //!   follows, and fails if there is none.

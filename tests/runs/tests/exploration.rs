@@ -5,12 +5,14 @@
 
 #![allow(clippy::print_stdout, reason = "the counts are what somebody runs this for")]
 
-use escapement_run_tests::explore::{Counts, START_MS, explore};
+use escapement_run_tests::explore::{Counts, Pair, START_MS, explore};
+use escapement_run_tests::moves::Move;
 use escapement_run_tests::plans::{
     Case, of_branches, of_fallbacks, of_one_step, of_planners, of_three_steps, of_two_steps,
 };
 use escapement_run_tests::product::Product;
 use escapement_run_tests::reference::misreading::Misreading;
+use escapement_run_tests::reference::words::Input;
 use escapement_run_tests::subject::{Misread, Subject};
 use escapement_run_tests::transitions::Transitions;
 use std::num::NonZero;
@@ -80,6 +82,50 @@ fn core_and_interpreter_agree_and_the_tables_of_transitions_are_fresh() {
             explore_all(name, &cases, &mut transitions);
         }
     }
+}
+
+/// Gives both the same inputs, and returns the last answer.
+fn walk(pair: &mut Pair<Product>, inputs: &[Input]) -> bool {
+    let mut is_accepted = true;
+    for input in inputs {
+        let it = Move {
+            input: input.clone(),
+            wait_ms: 0,
+            cost: 0,
+        };
+        is_accepted = pair
+            .feed(&it)
+            .unwrap_or_else(|disagreement| panic!("{disagreement}"));
+    }
+    is_accepted
+}
+
+// RUN-8.10
+#[test]
+fn both_refuse_the_same_once_callers_have_made_a_run_large() {
+    let case = &of_one_step(1)[0];
+    let fresh = || Pair::new(case, Product::make(&case.plan, &case.limits, START_MS));
+    let mut pair = fresh();
+    let large = 500_000;
+    for _ in 0..(64 << 20) / large {
+        assert!(walk(&mut pair, &[Input::Checkpoint(large)]));
+    }
+    assert!(!walk(&mut pair, &[Input::Checkpoint(large)]));
+    let mut pair = fresh();
+    for _ in 0..1_000 {
+        assert!(walk(&mut pair, &[Input::Checkpoint(8)]));
+    }
+    assert!(!walk(&mut pair, &[Input::Checkpoint(8)]));
+    for _ in 0..10_000 {
+        assert!(walk(&mut pair, &[Input::Pause, Input::Resume]));
+        // What led here is only for those who disagree.
+        pair.path.clear();
+    }
+    assert!(!walk(&mut pair, &[Input::Pause]));
+    assert!(
+        walk(&mut pair, &[Input::Cancel]),
+        "an end is never refused for this"
+    );
 }
 
 #[test]

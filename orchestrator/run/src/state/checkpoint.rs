@@ -31,6 +31,7 @@ pub struct Checkpoint {
 impl RunState {
     pub(super) fn checkpoint_created(&mut self, checkpoint: &CheckpointCreated, at: i64) {
         let completed = self.steps_in(StepStage::Completed);
+        self.checkpoint_bytes += checkpoint.data.length;
         self.checkpoints.push(Checkpoint {
             number: checkpoint.number,
             at,

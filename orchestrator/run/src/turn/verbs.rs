@@ -247,6 +247,13 @@ impl Turn<'_> {
                 format!("the run has {CHECKPOINTS_MAX} checkpoints; fork it to make more"),
             ));
         }
+        if self.state.checkpoint_bytes + data.len() as u64 > CHECKPOINTS_BYTES_MAX {
+            let most = CHECKPOINTS_BYTES_MAX >> 20;
+            return Err(refused_because(
+                RefusedReason::RunTooLarge,
+                format!("the checkpoints of the run have {most} MiB of data; fork it to make more"),
+            ));
+        }
         let data = self.store(data.as_encoded().clone());
         self.emit(Event::CheckpointCreated(CheckpointCreated { number, data }));
         Ok(())
@@ -337,5 +344,7 @@ const CHECKPOINTS_MAX: u32 = 1_000;
 const INTERVENTIONS_MAX: u32 = 10_000;
 /// Bytes of a checkpoint's data.
 const CHECKPOINT_BYTES_MAX: usize = 512_000;
+/// Bytes of the data of all checkpoints: 64 MiB.
+const CHECKPOINTS_BYTES_MAX: u64 = 64 << 20;
 /// Ends of the process in a row without progress that pause a run.
 const RECOVERIES_MAX: u32 = 10;

@@ -11,7 +11,17 @@ impl Run {
         if self.wants_pause {
             return Err("");
         }
+        self.intervene()?;
         self.wants_pause = true;
+        Ok(())
+    }
+
+    /// RUN-8.10.
+    fn intervene(&mut self) -> Result<(), Refusal> {
+        if self.n_interventions >= 10_000 {
+            return Err("RUN_TOO_LARGE");
+        }
+        self.n_interventions += 1;
         Ok(())
     }
 
@@ -38,6 +48,7 @@ impl Run {
             Scope::Dependents => vec![step],
         };
         let set = self.with_what_follows(&changed, Some(step));
+        self.intervene()?;
         if !repeats && self.would_repeat(&set) && !self.reads(Misreading::RewindRepeatsEffects) {
             return Err("EFFECTS_WOULD_REPEAT");
         }
@@ -161,6 +172,7 @@ impl Run {
         let all = 0..self.steps.len();
         let changed: Vec<usize> = all.filter(|step| !(restores && completed[*step])).collect();
         let set = self.with_what_follows(&changed, None);
+        self.intervene()?;
         if !repeats && self.would_repeat(&set) {
             return Err("EFFECTS_WOULD_REPEAT"); // RUN-8.5
         }
@@ -191,6 +203,11 @@ impl Run {
         if n_bytes > 512_000 {
             return Err("");
         }
+        if self.n_checkpoints >= 1_000 || self.checkpoint_bytes + n_bytes > 67_108_864 {
+            return Err("RUN_TOO_LARGE"); // RUN-8.10
+        }
+        self.n_checkpoints += 1;
+        self.checkpoint_bytes += n_bytes;
         let completed = self.steps.iter().map(|step| step.state == StepState::Completed);
         self.checkpoint = Some(completed.collect());
         self.is_checkpoint_old = false;

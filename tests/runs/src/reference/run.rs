@@ -39,6 +39,12 @@ pub struct Run {
     pub checkpoint: Option<Vec<bool>>,
     /// True if they are those of an earlier revision.
     pub is_checkpoint_old: bool,
+    /// Checkpoints that were made.
+    pub n_checkpoints: u32,
+    /// Bytes of their data.
+    pub checkpoint_bytes: usize,
+    /// Pauses, rewinds and rollbacks.
+    pub n_interventions: u32,
     /// Who makes plans, and where that stands.
     pub planning: Planning,
     /// How many plans took the place of another one.
@@ -218,6 +224,9 @@ impl Run {
             requests: Vec::new(),
             checkpoint: None,
             is_checkpoint_old: false,
+            n_checkpoints: 0,
+            checkpoint_bytes: 0,
+            n_interventions: 0,
             first_failure: None,
             given_up: Vec::new(),
             results: Vec::new(),
