@@ -15,6 +15,7 @@ mod budgets;
 mod costs;
 mod disk;
 mod doubts;
+mod entries;
 mod explained;
 mod expressions;
 mod failures;

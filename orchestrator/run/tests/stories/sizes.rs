@@ -56,6 +56,7 @@ impl Large {
         for (digest, bytes) in &commit.blobs {
             self.disk.keep(*digest, bytes.clone());
         }
+        commit.events.iter().for_each(crate::entries::check);
         for entry in &commit.entries {
             assert!(entry.bytes.len() <= ENTRY_BYTES_MAX, "RUN-9.6");
             self.entries.push(entry.bytes.clone());

@@ -124,6 +124,7 @@ impl World {
 
     fn keep(&mut self, commit: Commit) {
         self.last = commit.events.len();
+        commit.events.iter().for_each(crate::entries::check);
         self.journal.extend(commit.events.clone());
         self.bytes
             .extend(commit.entries.iter().map(|entry| entry.bytes.clone()));
