@@ -7,8 +7,8 @@ use crate::large_runs::{
     creation, document, nested_keys, references, sizes_condition, sizes_filter, sub_plans, trigger,
     values_filter,
 };
-use crate::slowness::slowness;
-use escapement_tests::{plans, wait_for};
+use crate::saved::one_that_runs_others;
+use escapement_tests::{let_pass, plans, wait_for};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::plan_service_client::PlanServiceClient;
 use escapement_wire::runs::v1::run::State;
@@ -22,8 +22,9 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -32,46 +33,81 @@ async fn the_dearest_evaluations_of_one_tenant_stop_nobody_and_are_answered() {
     let mut den = Den::start_alone(|settings| settings).await;
     den.stop_canary().await;
     let _worker = Tireless::start(den.address()).await;
-    let (others, attacker) = (den.channel().await, den.channel().await);
+    let attacker = den.channel().await;
     let plan_id = prepare(&attacker).await;
-    served(&others, N_SERVED / 4).await;
-    let slow_before = slowness();
-    let quiet = served(&others, N_SERVED).await;
+    let n_answered = Arc::new(AtomicUsize::new(0));
+    served(&den, N_SERVED / 4, &n_answered).await;
+    let quiet = served(&den, N_SERVED, &n_answered).await;
 
+    let requests = Arc::new(Requests::new(&plan_id));
     let is_over = Arc::new(AtomicBool::new(false));
-    let (n_answered, mut attack) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
-    for n in 0..N_AT_ONCE {
-        let (channel, plan_id) = (attacker.clone(), plan_id.clone());
+    let attack = {
+        let (url, requests) = (den.orchestrator.url(), Arc::clone(&requests));
         let (is_over, n_answered) = (Arc::clone(&is_over), Arc::clone(&n_answered));
-        attack.spawn(async move {
-            for m in 0.. {
-                if is_over.load(Ordering::Relaxed) {
-                    return;
-                }
-                match attacked(&channel, n, m, &plan_id).await {
-                    Ok(()) => drop(n_answered.fetch_add(1, Ordering::Relaxed)),
-                    Err(refused) => assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}"),
-                }
-            }
-        });
-    }
+        std::thread::spawn(move || attack(&url, &requests, &is_over, &n_answered))
+    };
     // All of them are under way.
     let is_busy = async || (n_answered.load(Ordering::Relaxed) > 0).then_some(());
     wait_for("the attack", LIMIT, is_busy).await.unwrap();
-    let loaded = served(&others, N_SERVED).await;
+    let loaded = served(&den, N_SERVED, &n_answered).await;
     is_over.store(true, Ordering::Relaxed);
-    attack.shutdown().await;
-    let slowness = slow_before.max(slowness());
-    eprintln!("evaluations: p99 of small executions and runs {quiet:?} before, {loaded:?} meanwhile");
-    let allowed = (quiet * 2).max(WAIT_MAX.mul_f64(slowness));
-    assert!(loaded <= allowed, "{loaded:?}, and {quiet:?} before the attack");
+    tokio::task::spawn_blocking(move || attack.join().unwrap())
+        .await
+        .unwrap();
+    eprintln!("evaluations: 99 of 100 small executions and runs: {quiet:?} before, {loaded:?} meanwhile");
+    // However slow the machine is, it is so for both: who has to wait for the evaluations waits for all of them.
+    assert!(loaded.n_before <= BEFORE_MAX, "{loaded:?}");
 
     assert!(den.orchestrator.process.is_running(), "the process lives");
     answers(&attacker).await;
     let begin = Instant::now();
-    served(&others, 4).await;
+    served(&den, 4, &n_answered).await;
     assert!(begin.elapsed() < LIMIT);
     den.orchestrator.process.kill().unwrap();
+}
+
+/// Makes requests until it is over, many at once, on threads of a low priority: their own work is not the orchestrator's.
+fn attack(url: &str, requests: &Arc<Requests>, is_over: &Arc<AtomicBool>, n_answered: &Arc<AtomicUsize>) {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_thread_start(|| {
+            let _as_it_was = rustix::process::nice(19);
+        })
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let channel = Endpoint::from_shared(url.to_owned())
+            .unwrap()
+            .connect()
+            .await
+            .unwrap();
+        let mut all = JoinSet::new();
+        for n in 0..N_AT_ONCE {
+            let (channel, requests) = (channel.clone(), Arc::clone(requests));
+            let (is_over, n_answered) = (Arc::clone(is_over), Arc::clone(n_answered));
+            all.spawn(async move {
+                for m in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    match requests.make(&channel, n, m).await {
+                        Ok(()) => drop(n_answered.fetch_add(1, Ordering::Relaxed)),
+                        Err(refused) => {
+                            assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+                        }
+                    }
+                }
+            });
+        }
+        while !is_over.load(Ordering::Relaxed) {
+            tokio::select! {
+                Some(ended) = all.join_next() => ended.unwrap(),
+                () = let_pass(PAUSE) => {}
+            }
+        }
+        all.shutdown().await;
+    });
 }
 
 /// What the attack needs: a session, conditions, listeners, and plans of which one runs many. Gives the id of that one.
@@ -88,8 +124,8 @@ async fn prepare(channel: &Channel) -> String {
         run: Some(creation(document(&json!([])))),
         ..trigger(0, config)
     };
-    let conditions = (0..10).map(|_| sizes_condition("dense"));
-    let listeners = [values_filter("dense"), sizes_filter("dense")];
+    let conditions = (0..10).map(|_| sizes_condition("dense", N_SIZES, false));
+    let listeners = [values_filter("dense"), sizes_filter("dense", N_SIZES)];
     for config in conditions.chain(listeners) {
         let request = v1::CreateTriggerRequest {
             trigger: Some(small(config)),
@@ -98,76 +134,103 @@ async fn prepare(channel: &Channel) -> String {
         triggers.create_trigger(request).await.unwrap();
     }
     let mut plans = PlanServiceClient::new(channel.clone());
-    let mut made = Vec::new();
-    for n in 0..N_SUB_PLANS {
-        let request = v1::CreatePlanRequest {
-            plan: Some(v1::Plan {
-                name: format!("small {n}"),
-                goal: "to be run".to_owned(),
-                ..v1::Plan::default()
-            }),
-            ..v1::CreatePlanRequest::default()
-        };
-        let plan = plans.create_plan(request).await.unwrap().into_inner().plan;
-        made.push(plan.unwrap().plan_id);
-    }
-    let request = v1::PutPlanDocumentRequest {
-        plan_id: made[0].clone(),
-        document: Some(sub_plans(&made[1..])),
-        ..v1::PutPlanDocumentRequest::default()
-    };
-    plans.put_plan_document(request).await.unwrap();
-    made.swap_remove(0)
+    one_that_runs_others(&mut plans, N_SUB_PLANS).await.swap_remove(0)
 }
 
-/// One request of the attack.
-async fn attacked(channel: &Channel, n: usize, m: usize, plan_id: &String) -> Result<(), Status> {
-    if n.is_multiple_of(4) {
-        let request = v1::CreatePlanRequest {
-            plan: Some(v1::Plan {
-                name: format!("top {n} {m}"),
-                goal: "to run many".to_owned(),
-                ..v1::Plan::default()
-            }),
-            document: Some(sub_plans(vec![plan_id; 1_024])),
-            ..v1::CreatePlanRequest::default()
-        };
-        let mut plans = PlanServiceClient::new(channel.clone());
-        return plans.create_plan(request).await.map(drop);
+/// Requests of the attack, made before it begins: what it takes to make them is not the orchestrator's.
+struct Requests {
+    plan: v1::CreatePlanRequest,
+    event: v1::PublishEventRequest,
+}
+
+impl Requests {
+    fn new(plan_id: &String) -> Self {
+        Self {
+            plan: v1::CreatePlanRequest {
+                plan: Some(v1::Plan {
+                    goal: "to run many".to_owned(),
+                    ..v1::Plan::default()
+                }),
+                document: Some(sub_plans(vec![plan_id; 1_024])),
+                ..v1::CreatePlanRequest::default()
+            },
+            event: v1::PublishEventRequest {
+                r#type: "dense".to_owned(),
+                data: Some(nested_keys(64 << 10)),
+                ..v1::PublishEventRequest::default()
+            },
+        }
     }
-    let request = v1::PublishEventRequest {
-        r#type: "dense".to_owned(),
-        id: format!("{n} {m}"),
-        data: Some(nested_keys(64 << 10)),
-        ..v1::PublishEventRequest::default()
-    };
-    let mut triggers = TriggerServiceClient::new(channel.clone());
-    triggers.publish_event(request).await.map(drop)
+
+    /// Makes one request of the attack.
+    async fn make(&self, channel: &Channel, n: usize, m: usize) -> Result<(), Status> {
+        if n.is_multiple_of(4) {
+            let mut request = self.plan.clone();
+            request.plan.as_mut().expect("it is there").name = format!("top {n} {m}");
+            let mut plans = PlanServiceClient::new(channel.clone());
+            return plans.create_plan(request).await.map(drop);
+        }
+        let mut request = self.event.clone();
+        request.id = format!("{n} {m}");
+        let mut triggers = TriggerServiceClient::new(channel.clone());
+        triggers.publish_event(request).await.map(drop)
+    }
 }
 
 fn execution() -> ExecutePlanRequest {
     plans::request(plans::plan([plans::step(0, PLAIN)]))
 }
 
-/// Makes small executions and small runs, one after the other, and gives how long the slowest but one in a hundred took.
-async fn served(channel: &Channel, n_times: usize) -> Duration {
+/// Most that 99 of 100 small executions and runs took.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "it is shown")]
+struct Served {
+    took: Duration,
+    /// Requests of the attack that were answered before.
+    n_before: usize,
+}
+
+/// Makes small executions and small runs, one after the other.
+///
+/// From a thread of its own, so that it does not wait for the tasks of the attack.
+async fn served(den: &Den, n_times: usize, n_answered: &Arc<AtomicUsize>) -> Served {
+    let (url, n_answered) = (den.orchestrator.url(), Arc::clone(n_answered));
+    let serving = std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let channel = Endpoint::from_shared(url).unwrap().connect().await.unwrap();
+            serve(&channel, n_times, &n_answered).await
+        })
+    });
+    tokio::task::spawn_blocking(move || serving.join().unwrap())
+        .await
+        .unwrap()
+}
+
+async fn serve(channel: &Channel, n_times: usize, n_answered: &AtomicUsize) -> Served {
     let mut plans = PlanExecutionServiceClient::new(channel.clone());
     let mut runs = RunServiceClient::new(channel.clone());
     let call = json!([{"key": "a", "type": "tool_call", "config": {"tool_name": PLAIN}}]);
-    let mut took = Vec::new();
+    let (mut took, mut before) = (Vec::new(), Vec::new());
     for _ in 0..n_times {
-        let begin = Instant::now();
+        let (begin, n) = (Instant::now(), n_answered.load(Ordering::Relaxed));
         plans.execute_plan(execution()).await.unwrap();
         took.push(begin.elapsed());
-        let begin = Instant::now();
+        before.push(n_answered.load(Ordering::Relaxed) - n);
+        let (begin, n) = (Instant::now(), n_answered.load(Ordering::Relaxed));
         let created = runs.create_run(creation(document(&call))).await.unwrap();
         let run_id = created.into_inner().run.unwrap().run_id;
         let ended = ended(&mut runs, run_id).await;
         assert_eq!(ended.state(), State::Completed, "{ended:?}");
         took.push(begin.elapsed());
+        before.push(n_answered.load(Ordering::Relaxed) - n);
     }
     took.sort();
-    took[took.len() * 99 / 100]
+    before.sort_unstable();
+    Served {
+        took: took[took.len() * 99 / 100],
+        n_before: before[before.len() * 99 / 100],
+    }
 }
 
 async fn ended(runs: &mut RunServiceClient<Channel>, run_id: String) -> v1::Run {
@@ -209,7 +272,7 @@ async fn answers(channel: &Channel) {
     let request = v1::CreateTriggerRequest {
         trigger: Some(v1::Trigger {
             run: Some(creation(document(&json!([])))),
-            ..trigger(0, sizes_condition("dense"))
+            ..trigger(0, sizes_condition("dense", N_SIZES, false))
         }),
         ..v1::CreateTriggerRequest::default()
     };
@@ -223,8 +286,10 @@ async fn answers(channel: &Channel) {
 
 /// Requests of the attack under way at a time.
 const N_AT_ONCE: usize = 256;
-const N_SERVED: usize = 50;
-const N_SUB_PLANS: usize = 200;
-/// However short it takes without an attack: what 256 requests bring keeps two processors busy, and a machine that does other things
-/// as well must be forgiven much, as for the canary. Whoever had to wait for the evaluations would wait for minutes.
-const WAIT_MAX: Duration = Duration::from_secs(4);
+const N_SERVED: usize = 64;
+const N_SUB_PLANS: usize = 201;
+/// Measures of one expression.
+const N_SIZES: usize = 40;
+/// Requests that are answered while a small one is served. One that had to wait for all others would wait for 256.
+const BEFORE_MAX: usize = N_AT_ONCE / 4;
+const PAUSE: Duration = Duration::from_millis(50);

@@ -140,9 +140,13 @@ pub(crate) fn references(reference: &str, input: Opaque) -> v1::CreateRunRequest
 
 /// A filter of events with [`nested_keys`] that looks for as much as a filter may look for, and finds nothing.
 pub(crate) fn values_filter(kind: &str) -> Config {
-    // Short ones: a filter has 64 KiB.
-    let wanted = vec![""; 240];
-    let keys = (0..64).map(|n| (format!("/o/{n:05}"), json!(wanted)));
+    // Short ones: a filter has 64 KiB. Each key but the last one has the last of its values.
+    let wanted = |n: usize| {
+        let mut values = vec![json!(""); 239];
+        values.push(json!(n < 63));
+        values
+    };
+    let keys = (0..64).map(|n| (format!("/o/{n:05}"), json!(wanted(n))));
     Config::Event(v1::EventFilter {
         r#type: kind.to_owned(),
         any_of: Some(object(Value::Object(keys.collect()))),
@@ -150,27 +154,28 @@ pub(crate) fn values_filter(kind: &str) -> Config {
     })
 }
 
-/// One that measures the same object again and again.
-pub(crate) fn sizes_filter(kind: &str) -> Config {
+/// One that measures the same object that many times, and finds nothing.
+pub(crate) fn sizes_filter(kind: &str, n_times: usize) -> Config {
     Config::Event(v1::EventFilter {
         r#type: kind.to_owned(),
-        expression: sizes("input.o"),
+        expression: format!("{} < 0", sizes("input.o", n_times)),
         ..v1::EventFilter::default()
     })
 }
 
-/// A condition about a session whose state has [`nested_keys`].
-pub(crate) fn sizes_condition(session_id: &str) -> Config {
+/// A condition about a session whose state has [`nested_keys`]. It measures them that many times, and is true if that is so.
+pub(crate) fn sizes_condition(session_id: &str, n_times: usize, is_true: bool) -> Config {
+    let operator = if is_true { ">" } else { "<" };
     Config::Condition(v1::Condition {
-        expression: sizes("input.session.o"),
+        expression: format!("{} {operator} 0", sizes("input.session.o", n_times)),
         check_interval_ms: Some(1_000),
         session_id: session_id.to_owned(),
         ..v1::Condition::default()
     })
 }
 
-fn sizes(of: &str) -> String {
-    format!("{} < 0", vec![format!("size({of})"); 40].join(" + "))
+fn sizes(of: &str, n_times: usize) -> String {
+    vec![format!("size({of})"); n_times].join(" + ")
 }
 
 /// A saved plan that runs each of these.

@@ -28,6 +28,7 @@ mod made_up;
 mod overload;
 mod pages;
 mod queue;
+mod saved;
 mod simulations;
 mod sinks;
 mod strangers;

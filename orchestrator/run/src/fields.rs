@@ -14,8 +14,8 @@ pub(crate) fn field<'a>(object: &'a [u8], key: &str) -> Option<ValueView<'a>> {
 }
 
 // RUN-1.9
-/// Returns the first items of a list that was checked, and the number of items. Counts no more items than a value of 1 MiB
-/// can have.
+/// Returns the first items of a list that was checked, and the number of items. Counts at most as many items as a value
+/// of 1 MiB can have.
 pub(crate) fn first_items(list: &[u8], n_max: usize) -> (Vec<ValueView<'_>>, usize) {
     let mut budget = WalkBudget::new(FIELD_WORK_MAX);
     let (mut items, mut first, mut n) = (PaidList::of(list).items(), Vec::new(), 0);

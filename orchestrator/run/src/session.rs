@@ -150,7 +150,7 @@ fn place(skills: &[SkillHealth], skill: &str) -> Result<usize, usize> {
 /// Merges patches into a state, one after another (RFC 7396). Each of them was checked.
 ///
 /// # Errors
-/// A sentence, if the budget does not pay for it, or if what comes of it is larger or deeper than a state may be.
+/// A sentence, if the budget is spent, or if the result is larger or deeper than a state may be.
 pub fn merged<'a>(
     state: &'a Opaque,
     patches: impl IntoIterator<Item = &'a [u8]>,

@@ -181,7 +181,7 @@ pub struct RunState {
     /// Pauses, rewinds and rollbacks.
     #[prost(uint32, tag = "90")]
     pub n_interventions: u32,
-    /// Bytes of the data of all checkpoints, of those that are not remembered any more, too.
+    /// Bytes of the data of all checkpoints, forgotten ones included.
     #[prost(uint64, tag = "91")]
     pub checkpoint_bytes: u64,
 }

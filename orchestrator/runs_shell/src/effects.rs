@@ -92,7 +92,7 @@ struct Effects<T> {
     room: Room,
     /// For what is nested in executions.
     nested: Room,
-    waiting: Turns<Waiting>,
+    waiting: Turns<RunId, Waiting>,
     /// Bytes of the large requests that wait in memory.
     waiting_bytes: usize,
     waiting_bytes_max: usize,
@@ -169,13 +169,14 @@ where
             outgoing @ (Outgoing::Catalogue { .. } | Outgoing::Actions { .. }) => self.learn(outgoing),
             Outgoing::Evaluate {
                 run_id,
+                owner,
                 evaluation,
                 expression,
                 bindings,
                 held,
             } => {
                 self.under_way.spawn(async move {
-                    let evaluated = runs.evaluator().evaluate(move || {
+                    let evaluated = runs.evaluator().evaluate(owner, move || {
                         let result = escapement_expressions::evaluate(&expression, &bindings);
                         drop((bindings, held));
                         result

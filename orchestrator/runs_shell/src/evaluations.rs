@@ -1,25 +1,27 @@
 //! Evaluations that wait until there is room for what their expressions are about. Evaluates nothing.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use escapement_model::RunId;
 
+use crate::aside::WorkOwner;
 use crate::limits::EVALUATED_BYTES;
+use crate::turns::Turns;
 
 /// An expression whose value a run waits for.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub(crate) run_id: RunId,
+    pub(crate) owner: WorkOwner,
     pub(crate) evaluation: u32,
     pub(crate) expression: String,
 }
 
-/// Those that have not left, in their order, and how much those hold that have.
-#[derive(Debug, Default)]
+/// Those that have not left, owner by owner in turn, and how much those hold that have.
+#[derive(Debug)]
 pub(crate) struct Evaluations {
-    waiting: VecDeque<Evaluation>,
+    waiting: Turns<WorkOwner, Evaluation>,
     held: Arc<AtomicUsize>,
 }
 
@@ -31,15 +33,23 @@ pub struct HeldBytes {
 }
 
 impl Evaluations {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Turns::new(),
+            held: Arc::default(),
+        }
+    }
+
     pub(crate) fn push(&mut self, evaluation: Evaluation) {
-        self.waiting.push_back(evaluation);
+        self.waiting.push(evaluation.owner.clone(), evaluation);
     }
 
     // RUN-9.8
     /// The next one, if there is room.
     pub(crate) fn pop(&mut self) -> Option<Evaluation> {
         let has_room = self.held.load(Ordering::Acquire) < EVALUATED_BYTES;
-        if has_room { self.waiting.pop_front() } else { None }
+        let next = if has_room { self.waiting.pop() } else { None };
+        next.map(|(_, evaluation)| evaluation)
     }
 
     pub(crate) fn hold(&self, bytes: usize) -> HeldBytes {

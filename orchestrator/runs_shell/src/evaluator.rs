@@ -1,24 +1,19 @@
-//! Evaluates expressions that tenants write, for runs and for triggers. Each runs on a blocking thread, few
-//! concurrently, and is bounded by its own budget.
+//! Evaluates expressions that tenants write, for runs and for triggers. Few run concurrently, on threads of their own with a
+//! low priority, and each is bounded by its own budget.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
-
+use crate::aside::{Aside, WorkOwner};
 use crate::error::CallError;
 
-/// The permits of all evaluations of the process. Cheap to clone.
+/// The threads of all evaluations of the process. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Evaluator {
-    places: Arc<Semaphore>,
-}
+pub struct Evaluator(Aside);
 
 impl Default for Evaluator {
-    /// Creates an evaluator whose permits leave half of the processors to others, with one permit at least.
+    /// Creates an evaluator whose threads leave half of the processors to others, with one thread at least.
     fn default() -> Self {
         let n_processors = available_parallelism().map_or(1, NonZero::get);
         Self::new((n_processors / 2).max(1))
@@ -28,39 +23,28 @@ impl Default for Evaluator {
 impl Evaluator {
     /// Creates an evaluator for that many concurrent evaluations.
     pub fn new(n_places: usize) -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(n_places)),
-        }
+        Self(Aside::new("evaluations", n_places))
     }
 
     // RUN-9.14
-    /// Evaluates on a blocking thread once a permit is free, in the order of arrival. An evaluation that has
-    /// begun keeps its permit until it ends, even if its caller has stopped waiting.
+    /// Evaluates once a thread is free and the owner has its turn. An evaluation that has begun is finished, even if its
+    /// caller has stopped waiting.
     ///
     /// # Errors
     /// [`CallError::Stopping`] while the process stops.
     pub async fn evaluate<T: Send + 'static>(
         &self,
+        owner: WorkOwner,
         evaluation: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_| CallError::Stopping)?;
-        let evaluated = spawn_blocking(move || {
-            let value = evaluation();
-            drop(place);
-            value
-        });
-        match evaluated.await {
-            Ok(value) => Ok(value),
-            Err(defect) if defect.is_panic() => resume_unwind(defect.into_panic()),
-            Err(_) => Err(CallError::Stopping),
-        }
+        let evaluated = self.0.run(owner, None, evaluation).await?;
+        evaluated.map_err(|panic| resume_unwind(panic))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Evaluator;
+    use super::{Evaluator, WorkOwner};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
@@ -86,7 +70,10 @@ mod tests {
                         begun.fetch_sub(1, Ordering::SeqCst);
                         n
                     };
-                    evaluator.evaluate(evaluation).await.unwrap()
+                    evaluator
+                        .evaluate(WorkOwner::default(), evaluation)
+                        .await
+                        .unwrap()
                 })
             })
             .collect();

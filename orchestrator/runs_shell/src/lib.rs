@@ -12,6 +12,10 @@ mod live;
 mod rights;
 
 mod error;
+
+mod turns;
+
+mod aside;
 mod evaluations;
 mod evaluator;
 
@@ -52,11 +56,11 @@ mod port;
 
 mod records;
 
-mod turns;
 mod wanted;
 
 mod effects;
 
+pub use aside::WorkOwner;
 pub use caught_up::CaughtUp;
 pub use clock::Clock;
 pub use effects::{EffectsConfig, perform};

@@ -14,6 +14,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::RunStore;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::aside::WorkOwner;
 use crate::error::CallError;
 use crate::evaluations::HeldBytes;
 use crate::readers::of_fault;
@@ -101,6 +102,8 @@ pub enum Outgoing {
     Evaluate {
         /// Whose expression it is.
         run_id: RunId,
+        /// Owner of that run.
+        owner: WorkOwner,
         /// Which one.
         evaluation: u32,
         /// The text.

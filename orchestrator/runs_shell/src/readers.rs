@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use escapement_store::runs::{RunReader, RunStore};
 use escapement_store::{Lending, StoreFault};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::error;
 
+use crate::aside::{Aside, WorkOwner};
 use crate::error::CallError;
 use crate::limits::{LONG_READINGS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX};
 
@@ -18,9 +19,10 @@ pub struct RunReaders {
     permits: Arc<Semaphore>,
     /// Places for those who wait for a reader, and for those who have one.
     places: Arc<Semaphore>,
-    /// Places for readings that take long: they leave the other readers free.
-    long: Arc<Semaphore>,
     idle: Lending<dyn RunReader>,
+    /// Threads for readings that take long, and as many readers: they leave the other readers free.
+    long: Aside,
+    idle_long: Lending<dyn RunReader>,
 }
 
 impl std::fmt::Debug for RunReaders {
@@ -35,14 +37,14 @@ impl RunReaders {
     /// # Errors
     /// [`StoreFault::Open`] if a connection cannot be had.
     pub fn open(store: &dyn RunStore) -> Result<Self, StoreFault> {
-        let idle = (0..READERS_MAX)
-            .map(|_| store.reader())
-            .collect::<Result<Vec<_>, _>>()?;
+        let readers = |n| (0..n).map(|_| store.reader()).collect::<Result<Vec<_>, _>>();
+        let idle = readers(READERS_MAX - LONG_READINGS_MAX)?;
         Ok(Self {
             permits: Arc::new(Semaphore::new(idle.len())),
-            places: Arc::new(Semaphore::new(idle.len() + READERS_QUEUE_MAX)),
-            long: Arc::new(Semaphore::new(LONG_READINGS_MAX)),
+            places: Arc::new(Semaphore::new(READERS_MAX + READERS_QUEUE_MAX)),
             idle: Lending::new(idle),
+            long: Aside::new("long-readings", LONG_READINGS_MAX),
+            idle_long: Lending::new(readers(LONG_READINGS_MAX)?),
         })
     }
 
@@ -59,25 +61,29 @@ impl RunReaders {
             .await
     }
 
-    /// Reads as [`RunReaders::read`] does, for calls that read or check many documents. Some readers stay
-    /// free for all others.
+    /// Reads as [`RunReaders::read`] does, for calls that read or check many documents. They have threads of low priority,
+    /// and each owner has one call in its turn.
     ///
     /// # Errors
     /// As [`RunReaders::read`].
     pub async fn read_long<T: Send + 'static>(
         &self,
+        owner: WorkOwner,
         read: impl FnOnce(&dyn RunReader) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, CallError> {
-        let place = timeout(READERS_PATIENCE, Arc::clone(&self.long).acquire_owned()).await;
-        let place = place
-            .map_err(|_| CallError::Overloaded)?
-            .expect("the semaphore is never closed");
-        self.read(move |reader| {
-            let found = read(reader);
-            drop(place);
-            found
-        })
-        .await
+        let place = self.place()?;
+        let idle = self.idle_long.clone();
+        let reading = self.long.run(owner, Some(READERS_PATIENCE), move || {
+            let _place = place;
+            let reader = idle.take();
+            read(&*reader).map_err(|fault| of_fault(&fault))
+        });
+        reading.await?.unwrap_or(Err(CallError::Store))
+    }
+
+    fn place(&self) -> Result<OwnedSemaphorePermit, CallError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place.map_err(|_| CallError::Overloaded)
     }
 
     /// As [`RunReaders::read`], for what has errors of its own.
@@ -85,9 +91,7 @@ impl RunReaders {
         &self,
         read: impl FnOnce(&dyn RunReader) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, CallError> {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Err(CallError::Overloaded);
-        };
+        let place = self.place()?;
         let permit = timeout(READERS_PATIENCE, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit
             .map_err(|_| CallError::Overloaded)?

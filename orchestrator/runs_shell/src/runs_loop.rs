@@ -30,7 +30,7 @@ use crate::follow::Follows;
 use crate::handle::RunsHandle;
 use crate::learning::recall_said;
 use crate::live::LiveRuns;
-use crate::message::{Change, Look, Message, Outgoing, Received, Room};
+use crate::message::{Change, Look, Message, Outgoing, Received, Room, StoreWork};
 use crate::readers::RunReaders;
 use crate::retention::Retention;
 use crate::tally::{Happened, Tally};
@@ -169,9 +169,10 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         follows,
         live,
         noted,
-        evaluations: Evaluations::default(),
+        evaluations: Evaluations::new(),
         own: VecDeque::new(),
         held: VecDeque::new(),
+        works: VecDeque::new(),
         answers: Vec::new(),
         looks: Vec::new(),
         is_refusing: false,
@@ -215,6 +216,8 @@ struct RunsLoop<S> {
     /// Inputs that arrived and were not submitted yet. They returned while the store took no writes, or ended
     /// a wait.
     held: VecDeque<Received>,
+    /// Works on the store. Each takes a commit or two of its own, so that one is done between two batches.
+    works: VecDeque<(Box<dyn StoreWork>, Room)>,
     /// Performed, and to be answered once durable.
     answers: Vec<(Box<dyn Change>, Room)>,
     /// Looks wait for the commit, so that they see nothing that is not durable.
@@ -253,6 +256,9 @@ impl<S: RunStore> RunsLoop<S> {
         while !self.is_stopping {
             self.turn()?;
         }
+        while !self.works.is_empty() {
+            self.work()?;
+        }
         // What was performed last is written and answered; what would leave is left to the next start.
         self.write()?;
         self.answer();
@@ -288,6 +294,7 @@ impl<S: RunStore> RunsLoop<S> {
         if self.own.is_empty() && self.host.has_told_start() {
             self.remove_ended()?;
         }
+        self.work()?;
         self.take()
     }
 
@@ -303,7 +310,7 @@ impl<S: RunStore> RunsLoop<S> {
         })
     }
 
-    fn take_message(&mut self, received: Received) -> Result<(), Stop> {
+    fn take_message(&mut self, received: Received) {
         let Received { at, message } = received;
         self.handed_at = at;
         match message {
@@ -312,25 +319,10 @@ impl<S: RunStore> RunsLoop<S> {
                 self.answers.push((change, room));
             }
             Message::Look(look, room) => self.looks.push((look, room)),
-            Message::Store(work, _room) => {
-                // What was performed before is written before: the work sees it, and removes no child whose parent waits for its
-                // result.
-                self.write()?;
-                self.leave();
-                while let Some((at, run_id, input)) = self.own.pop_front() {
-                    self.handed_at = at;
-                    self.input(run_id, input);
-                    self.write()?;
-                    self.leave();
-                }
-                let now = self.clock.now();
-                work.work(&mut self.store, now);
-                self.host.forget_ended();
-            }
+            Message::Store(work, room) => self.works.push_back((work, room)),
             Message::Returned(returned) => self.take_returned(returned),
             Message::Stop => self.is_stopping = true,
         }
-        Ok(())
     }
 
     /// Hands an input to a run that may have ended, at the time at which it came.

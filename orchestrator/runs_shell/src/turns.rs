@@ -1,19 +1,18 @@
-//! What waits for room, run by run in turn: a run with much to do does not hold the others back.
+//! What waits for room, run by run or tenant by tenant in turn: one with much to do does not hold the others back.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use escapement_model::RunId;
-
-/// Things that wait, each for a run. Of one run the first that came goes first; among runs each has one in its turn.
+/// Things that wait, each for an owner: a run, or a tenant. Of one owner the first that came goes first; among owners each has
+/// one in its turn.
 #[derive(Debug)]
-pub(crate) struct Turns<T> {
-    /// No run is here with nothing.
-    waiting: BTreeMap<RunId, VecDeque<T>>,
-    /// Each run that has something, the next one first.
-    order: VecDeque<RunId>,
+pub(crate) struct Turns<K, T> {
+    /// No owner is here with nothing.
+    waiting: BTreeMap<K, VecDeque<T>>,
+    /// Each owner that has something, the next one first.
+    order: VecDeque<K>,
 }
 
-impl<T> Turns<T> {
+impl<K: Clone + Ord, T> Turns<K, T> {
     pub(crate) fn new() -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -21,25 +20,25 @@ impl<T> Turns<T> {
         }
     }
 
-    pub(crate) fn push(&mut self, run_id: RunId, thing: T) {
-        let of_run = self.waiting.entry(run_id).or_default();
-        if of_run.is_empty() {
-            self.order.push_back(run_id);
+    pub(crate) fn push(&mut self, owner: K, thing: T) {
+        let owned = self.waiting.entry(owner.clone()).or_default();
+        if owned.is_empty() {
+            self.order.push_back(owner);
         }
-        of_run.push_back(thing);
+        owned.push_back(thing);
     }
 
     // RUN-9.8
-    pub(crate) fn pop(&mut self) -> Option<(RunId, T)> {
-        let run_id = self.order.pop_front()?;
-        let of_run = self.waiting.get_mut(&run_id)?;
-        let thing = of_run.pop_front()?;
-        if of_run.is_empty() {
-            self.waiting.remove(&run_id);
+    pub(crate) fn pop(&mut self) -> Option<(K, T)> {
+        let owner = self.order.pop_front()?;
+        let owned = self.waiting.get_mut(&owner)?;
+        let thing = owned.pop_front()?;
+        if owned.is_empty() {
+            self.waiting.remove(&owner);
         } else {
-            self.order.push_back(run_id);
+            self.order.push_back(owner.clone());
         }
-        Some((run_id, thing))
+        Some((owner, thing))
     }
 
     /// What goes next.
@@ -51,6 +50,7 @@ impl<T> Turns<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use escapement_model::RunId;
 
     // RUN-9.8
     #[test]

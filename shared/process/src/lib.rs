@@ -13,6 +13,8 @@ pub mod exposure;
 pub mod files;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(feature = "priority")]
+pub mod priority;
 #[cfg(feature = "settings")]
 pub mod probe;
 #[cfg(feature = "settings")]

@@ -2,10 +2,14 @@
 
 use super::Kind;
 use super::stage::{Stage, ask};
+use crate::den::LIMIT;
 use crate::large_runs::{
-    dense_document, document, many_keys, plan, profile, question, sub_plans, trigger, yearly,
+    dense_document, document, many_keys, nested_keys, plan, profile, question, sizes_condition, sizes_filter,
+    sub_plans, trigger, values_filter, yearly,
 };
+use crate::saved;
 use escapement_tests::plans::object;
+use escapement_tests::wait_for;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_service_client::ActionServiceClient;
 use escapement_wire::runs::v1::add_plan_step_request::Form;
@@ -15,6 +19,7 @@ use escapement_wire::runs::v1::session_service_client::SessionServiceClient;
 use escapement_wire::runs::v1::trigger::Config;
 use escapement_wire::runs::v1::trigger_service_client::TriggerServiceClient;
 use serde_json::{Value, json};
+use tonic::transport::Channel;
 
 pub(super) async fn measure(stage: &mut Stage) {
     actions(stage).await;
@@ -163,28 +168,9 @@ async fn plans(stage: &mut Stage) {
         };
         making.create_plan(request).await.unwrap();
     }
-    let mut small = Vec::new();
-    for n in 0..N_SUB_PLANS {
-        let request = v1::CreatePlanRequest {
-            plan: Some(v1::Plan {
-                name: format!("small {n}"),
-                goal: "to be run".to_owned(),
-                ..v1::Plan::default()
-            }),
-            ..v1::CreatePlanRequest::default()
-        };
-        let made = making.create_plan(request).await.unwrap().into_inner();
-        small.push(made.plan.unwrap().plan_id);
-    }
-    let put = |plan_id: &String, document| v1::PutPlanDocumentRequest {
-        plan_id: plan_id.clone(),
-        document: Some(document),
-        ..v1::PutPlanDocumentRequest::default()
-    };
-    let (middle, top) = (&small[0], &small[1]);
-    let request = put(middle, sub_plans(&small[2..]));
-    making.put_plan_document(request).await.unwrap();
-    let request = put(top, sub_plans(vec![middle; 1_024]));
+    let middle = saved::one_that_runs_others(&mut making, N_SUB_PLANS).await;
+    let top = saved::one_that_runs_others(&mut making, 1).await;
+    let request = saved::putting(&top[0], sub_plans(vec![&middle[0]; 1_024]));
     let saved = kind(
         "PlanService/PutPlanDocument",
         "1,024 steps that run one plan, which runs 500 others",
@@ -420,6 +406,73 @@ async fn triggers(stage: &mut Stage) {
     stage
         .cost(deleted, 1, ask!(triggers, delete_trigger, request))
         .await;
+    evaluated(stage, triggers).await;
+}
+
+/// Filters and conditions that take nearly as much work as they may.
+async fn evaluated(stage: &mut Stage, mut triggers: TriggerServiceClient<Channel>) {
+    let small = |config| v1::CreateTriggerRequest {
+        trigger: Some(v1::Trigger {
+            run: Some(question("?")),
+            ..trigger(0, config)
+        }),
+        ..v1::CreateTriggerRequest::default()
+    };
+    for (heard, filter, worst) in [
+        (
+            "values",
+            values_filter as fn(&str) -> Config,
+            "900 KiB below one key, for a filter of 64 keys with 240 values each",
+        ),
+        (
+            "sizes",
+            |kind: &str| sizes_filter(kind, N_SIZES),
+            "900 KiB below one key, for an expression that measures them 10 times",
+        ),
+    ] {
+        let made = triggers.create_trigger(small(filter(heard))).await.unwrap();
+        assert!(made.into_inner().trigger.is_some());
+        let publish = async |n: u32| {
+            let request = v1::PublishEventRequest {
+                r#type: heard.to_owned(),
+                id: n.to_string(),
+                data: Some(nested_keys(900 << 10)),
+                ..v1::PublishEventRequest::default()
+            };
+            let told = triggers.publish_event(request).await.unwrap().into_inner();
+            assert!(told.firings.is_empty(), "it is evaluated to its end: {told:?}");
+        };
+        stage
+            .cost(kind("TriggerService/PublishEvent", worst, 100), 2, publish)
+            .await;
+    }
+    let request = v1::CreateSessionRequest {
+        session_id: "measured".to_owned(),
+        state: Some(nested_keys(STATE_BYTES)),
+        ..v1::CreateSessionRequest::default()
+    };
+    let mut sessions = SessionServiceClient::new(stage.den.channel().await);
+    sessions.create_session(request).await.unwrap();
+    let look = async |_| {
+        let request = small(sizes_condition("measured", N_SIZES, true));
+        let made = triggers.create_trigger(request).await.unwrap().into_inner();
+        let trigger_id = made.trigger.unwrap().trigger_id;
+        let has_fired = async || {
+            let request = v1::ListFiringsRequest {
+                trigger_id: trigger_id.clone(),
+                ..v1::ListFiringsRequest::default()
+            };
+            let told = triggers.clone().list_firings(request).await.unwrap().into_inner();
+            (!told.firings.is_empty()).then_some(())
+        };
+        wait_for("the condition to become true", LIMIT, has_fired)
+            .await
+            .unwrap();
+    };
+    let worst = "a condition that measures a state of 1 MiB 10 times, until it has fired";
+    stage
+        .cost(kind("TriggerService/CreateTrigger", worst, 100), 1, look)
+        .await;
 }
 
 async fn goals(stage: &mut Stage) {
@@ -497,4 +550,6 @@ async fn goals(stage: &mut Stage) {
 /// What a state may have, less what a session has beside it.
 const STATE_BYTES: usize = 1 << 20;
 const N_LISTENERS: usize = 10;
-const N_SUB_PLANS: usize = 502;
+const N_SUB_PLANS: usize = 501;
+/// Measures of 80,000 keys in one expression. Each costs some 760,000 of a budget of 8,388,608.
+const N_SIZES: usize = 10;

@@ -1,5 +1,5 @@
-//! Sizes of entries: each type of the journal has a bound, no story writes a larger one, and the largest of each type that grows
-//! is written, read and folded.
+//! Sizes of entries: each type of the journal has a bound, and no story writes a larger one.
+//! The largest entries of types that grow are written, read and folded.
 
 use std::collections::BTreeMap;
 
@@ -95,20 +95,20 @@ fn bytes_max(event: &Event) -> usize {
         }
 }
 
-/// Bytes of a text of that many characters of four bytes.
+/// Returns the bytes of a text of that many characters of four bytes.
 const fn text(chars_max: usize) -> usize {
     4 * chars_max + 8
 }
 
 /// Numbers, ids and hashes.
 const SMALL: usize = 192;
-/// Bytes in place, or a hash.
+/// Inline bytes, or a hash.
 const STORED: usize = INLINE_BYTES_MAX + SMALL;
 const WORDS: usize = text(MESSAGE_CHARS_MAX);
 const FAILURE: usize = WORDS + text(ERROR_CODE_CHARS_MAX) + 16;
 const PARTS: usize = 20 * 3 * text(300) + 20 * 8;
 const DOUBT: usize = 64;
-/// Usage, doubts and children, beside the end of a run.
+/// Usage, doubts and children, with the end of a run.
 const OTHERS: usize = 256 << 10;
 
 /// Returns one event of each type that the journal declares, without content.
@@ -133,7 +133,7 @@ fn each_type_of_entry_has_a_bound_that_the_store_holds() {
     }
 }
 
-/// A text of characters of four bytes, longer than any field may be.
+/// Returns a text of characters of four bytes, longer than any field may be.
 fn fat() -> String {
     "\u{10348}".repeat(20_000)
 }
@@ -147,7 +147,7 @@ fn fat_object() -> Value {
     json!({"text": "x".repeat(32_700)})
 }
 
-/// A step that fails as often and with as much as it may.
+/// Runs a step that fails as often and with as much as it may.
 fn failing() -> World {
     let fallback = Fallback {
         kind: Some(FallbackKind::Output(opaque(&fat_object()))),
@@ -212,7 +212,7 @@ fn intervening() -> Vec<World> {
     vec![restored, overridden]
 }
 
-/// A step that patches a session with as many skills as it may have, and as much as an entry holds in place.
+/// Runs a step that patches a session with as many skills as it may have, and as much as an entry holds inline.
 fn sharing() -> World {
     let spec = Spec {
         session_id: "shared".to_owned(),
@@ -237,7 +237,7 @@ fn sharing() -> World {
     world
 }
 
-/// A planner that answers with as many mistakes as are kept.
+/// Asks a planner that answers with as many mistakes as are kept.
 fn planning() -> World {
     let mut world = of_goal(planned(Preset::Standard));
     let own = |n: usize| ActionProfile {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use escapement_model::Namespace;
 use escapement_runs_shell::saved::{SavedPlan, document_of, saved_plan};
-use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_runs_shell::{CallError, RunsHandle, WorkOwner};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite,
@@ -104,7 +104,9 @@ where
     loop {
         n_left -= 1;
         let (known, preparing) = (Arc::clone(&target), Arc::clone(&prepare));
-        let prepared = runs.readers().read_long(move |reader| preparing(reader, &known));
+        let owner = WorkOwner::new("", &target.user_id);
+        let reading = move |reader: &dyn RunReader| preparing(reader, &known);
+        let prepared = runs.readers().read_long(owner, reading);
         let prepared = match prepared.await {
             // What was replaced while it was read looks like damage.
             Err(CallError::Damaged(_)) if n_left > 0 => continue,

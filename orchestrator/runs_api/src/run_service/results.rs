@@ -13,6 +13,7 @@ use escapement_run::journal::Stored;
 use escapement_run::outcome::encoded;
 use escapement_run::plan::StepKind;
 use escapement_run::state::{StepStage, StepState};
+use escapement_runs_shell::WorkOwner;
 use escapement_store::StoreFault;
 use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
@@ -51,10 +52,12 @@ impl Runs {
         let key = request.step_key.clone();
         let seen = self.look(run_id, move |run, _| {
             let index = step_named(run, &key)?;
-            parts(run, &Wanted { index, unit })
+            let parts = parts(run, &Wanted { index, unit })?;
+            let spec = &run.state().spec;
+            Ok::<_, Rejection>((parts, WorkOwner::new(&spec.namespace, &spec.user_id)))
         });
-        let parts = seen.await??;
-        let read = self.runs.readers().read_long(move |reader| {
+        let (parts, owner) = seen.await??;
+        let read = self.runs.readers().read_long(owner, move |reader| {
             Ok(parts
                 .together(reader)?
                 .and_then(|result| answer(result, &request)))

@@ -6,7 +6,7 @@ use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::journal::Responder;
 use escapement_run::{Blobs, Run};
 use escapement_runs_host::RunsHost;
-use escapement_runs_shell::CallError;
+use escapement_runs_shell::{CallError, WorkOwner};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, RunReader};
 use escapement_triggers::{Cause, matches};
@@ -143,7 +143,11 @@ impl Triggers {
             definition.namespace == event.namespace && event.heard.by(&Listener::of(kept))
         };
         let kept = kept.filter(is_heard);
-        let Some(Config::Event(filter)) = kept.and_then(|(_, kept)| kept.trigger.config) else {
+        let Some((_, kept)) = kept else {
+            return Ok(Ok(false));
+        };
+        let owner = WorkOwner::new(event.namespace.as_str(), &kept.trigger.user_id);
+        let Some(Config::Event(filter)) = kept.trigger.config else {
             return Ok(Ok(false));
         };
         if filter.r#type != event.kind {
@@ -151,7 +155,9 @@ impl Triggers {
         }
         let data = event.data.clone();
         let evaluator = self.0.maker.handle().evaluator();
-        Ok(evaluator.evaluate(move || listens_to(&filter, &data)).await?)
+        Ok(evaluator
+            .evaluate(owner, move || listens_to(&filter, &data))
+            .await?)
     }
 
     // TRIG-3.2

@@ -5,6 +5,7 @@ use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
 use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, stored_session};
+use escapement_runs_shell::WorkOwner;
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader, Scope};
 use escapement_triggers::Cause;
@@ -45,7 +46,8 @@ impl Triggers {
         });
         let (runs, state) = read.await?;
         let expression = condition.expression.clone();
-        let evaluated = self.0.maker.handle().evaluator().evaluate(move || {
+        let owner = WorkOwner::new(before.namespace().as_str(), &before.trigger.user_id);
+        let evaluated = self.0.maker.handle().evaluator().evaluate(owner, move || {
             let input = input(&runs, state.as_ref(), probed.as_ref());
             escapement_expressions::evaluate(&expression, &bindings(input.as_encoded()))
         });

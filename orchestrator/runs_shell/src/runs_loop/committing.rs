@@ -15,7 +15,7 @@ use super::{Ending, RunsLoop, Stop, longer};
 use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
-use crate::message::{Message, Received};
+use crate::message::{Message, Received, StoreWork};
 use crate::run_log;
 use crate::tally::Happened;
 
@@ -187,6 +187,9 @@ impl<S: RunStore> RunsLoop<S> {
         for (look, _room) in self.looks.drain(..) {
             look.look(None);
         }
+        for (work, _room) in std::mem::take(&mut self.works) {
+            self.work_or_refuse(work, n_pinned, refusal);
+        }
         let until = Instant::now() + pause;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -194,14 +197,7 @@ impl<S: RunStore> RunsLoop<S> {
             match received.map(|Received { at, message }| (at, message)) {
                 Ok((_, Message::Change(change, _room))) => change.answer(Err(refusal.clone())),
                 Ok((_, Message::Look(look, _room))) => look.look(None),
-                // It may remove what the batch refers to.
-                Ok((_, Message::Store(work, _room))) if n_pinned > 0 => work.refuse(refusal.clone()),
-                // It may free the space that is missing.
-                Ok((_, Message::Store(work, _room))) => {
-                    let now = self.clock.now();
-                    work.work(&mut self.store, now);
-                    self.host.forget_ended();
-                }
+                Ok((_, Message::Store(work, _room))) => self.work_or_refuse(work, n_pinned, refusal),
                 Ok((at, message @ Message::Returned(_))) => {
                     self.held.push_back(Received { at, message });
                 }
@@ -209,6 +205,16 @@ impl<S: RunStore> RunsLoop<S> {
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
             }
         }
+    }
+
+    /// Works on a store that takes no writes. That may free space, or remove what the batch refers to.
+    fn work_or_refuse(&mut self, work: Box<dyn StoreWork>, n_pinned: usize, refusal: &CallError) {
+        if n_pinned > 0 {
+            return work.refuse(refusal.clone());
+        }
+        let now = self.clock.now();
+        work.work(&mut self.store, now);
+        self.host.forget_ended();
     }
 
     fn tell_followers(&self, batch: &RunBatch) {

@@ -9,6 +9,7 @@ use escapement_runs_host::{Create, Ended, NotCreated, guarded};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
+use crate::aside::WorkOwner;
 use crate::children::{ChildEnd, child_spec, last_entry, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
@@ -130,6 +131,7 @@ impl<S: RunStore> RunsLoop<S> {
                 expression,
             } => self.evaluations.push(Evaluation {
                 run_id,
+                owner: WorkOwner::new(&run.state().spec.namespace, &run.state().spec.user_id),
                 evaluation,
                 expression,
             }),
@@ -143,6 +145,7 @@ impl<S: RunStore> RunsLoop<S> {
     fn evaluate(&mut self, evaluation: Evaluation) {
         let Evaluation {
             run_id,
+            owner,
             evaluation,
             expression,
         } = evaluation;
@@ -156,6 +159,7 @@ impl<S: RunStore> RunsLoop<S> {
         match bindings {
             Ok(bindings) => self.send(Outgoing::Evaluate {
                 run_id,
+                owner,
                 evaluation,
                 expression,
                 held: self.evaluations.hold(bindings.len()),

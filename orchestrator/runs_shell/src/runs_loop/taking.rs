@@ -16,7 +16,7 @@ impl<S: RunStore> RunsLoop<S> {
     /// submitted with its arrival time, and no timer precedes an earlier input.
     pub(super) fn take(&mut self) -> Result<(), Stop> {
         self.goes_on(Duration::ZERO);
-        if self.own.is_empty() && self.held.is_empty() {
+        if self.own.is_empty() && self.held.is_empty() && self.works.is_empty() {
             self.wait()?;
         }
         self.probe()?;
@@ -42,10 +42,30 @@ impl<S: RunStore> RunsLoop<S> {
             }
             let held = self.held.pop_front();
             match held.map_or_else(|| self.messages.try_recv(), Ok) {
-                Ok(received) => self.take_message(received)?,
+                Ok(received) => self.take_message(received),
                 Err(_) => break,
             }
         }
+        Ok(())
+    }
+
+    /// Performs the oldest work on the store. Later inputs do not wait for all such works.
+    pub(super) fn work(&mut self) -> Result<(), Stop> {
+        let Some((work, _room)) = self.works.pop_front() else {
+            return Ok(());
+        };
+        // What was performed before is written before: the work sees it, and removes no child whose parent waits for its result.
+        self.write()?;
+        self.leave();
+        while let Some((at, run_id, input)) = self.own.pop_front() {
+            self.handed_at = at;
+            self.input(run_id, input);
+            self.write()?;
+            self.leave();
+        }
+        let now = self.clock.now();
+        work.work(&mut self.store, now);
+        self.host.forget_ended();
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 //! by the test.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use crate::world::{World, call, create, document, id, list, new_run, step};
 use escapement_model::opaque::StructBuilder;
@@ -9,9 +11,9 @@ use escapement_model::{Namespace, Opaque};
 use escapement_run::spec::Notices;
 use escapement_run::{Input, RefusedReason, ShownState};
 use escapement_runs::stream_of_user;
-use escapement_runs_host::{Links, event};
+use escapement_runs_host::{Links, RunsHost, event};
 use escapement_runs_shell::{CallError, Condition, Fork, KeepSteps, Outgoing, Returned};
-use escapement_store::runs::{DefinitionKind, RunReader};
+use escapement_store::runs::{DefinitionKind, RunReader, RunStore};
 use escapement_store_kit::MemoryFault;
 
 fn two_steps() -> Opaque {
@@ -188,6 +190,48 @@ async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
     );
     assert_eq!(world.settle_next().await, "x.b");
     world.ended(id(2), ShownState::Completed).await;
+}
+
+// RUN-9.15
+#[tokio::test]
+async fn an_input_waits_for_one_of_many_works_on_the_store() {
+    let world = World::new();
+    let done = Arc::new(AtomicUsize::new(0));
+    let (go, wait) = mpsc::channel::<()>();
+    let handle = world.handle.clone();
+    let first = tokio::spawn(async move {
+        let work = move |_: &mut dyn RunStore, _| {
+            wait.recv().unwrap();
+            Ok(())
+        };
+        handle.with_store(work).await
+    });
+    let others: Vec<_> = (0..8)
+        .map(|_| {
+            let (handle, done) = (world.handle.clone(), done.clone());
+            tokio::spawn(async move {
+                let work = move |_: &mut dyn RunStore, _| {
+                    done.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                };
+                handle.with_store(work).await
+            })
+        })
+        .collect();
+    let (handle, done_before) = (world.handle.clone(), done.clone());
+    let change = tokio::spawn(async move {
+        let count = move |_: &mut RunsHost, _| Ok(done_before.load(Ordering::SeqCst));
+        handle.change(0, count).await
+    });
+    // Each of them has said what it wants by then.
+    tokio::task::yield_now().await;
+    go.send(()).unwrap();
+    assert_eq!(change.await.unwrap(), Ok(0));
+    first.await.unwrap().unwrap();
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    assert_eq!(done.load(Ordering::SeqCst), 8);
 }
 
 // RUN-9.4

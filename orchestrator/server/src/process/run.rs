@@ -28,7 +28,7 @@ use escapement_model::{AttemptSeal, BootId};
 use escapement_operators::{AccessEdge, Operators};
 use escapement_otlp::Export;
 use escapement_process::telemetry::InitError;
-use escapement_process::{files, service};
+use escapement_process::{files, priority, service};
 use escapement_runs_api::webhooks;
 use escapement_runs_shell::{CaughtUp, RunsHandle};
 use escapement_sinks::{CannotStart, Deliveries, Sinks};
@@ -306,9 +306,9 @@ struct Runtimes {
 impl Runtimes {
     fn start() -> Result<Self, Failure> {
         Ok(Self {
-            edge: start_runtime("edge")?,
-            callers: start_runtime("callers")?,
-            large: start_runtime("large")?,
+            edge: start_runtime("edge", 0)?,
+            callers: start_runtime("callers", 0)?,
+            large: start_runtime("large", 5)?,
             delivering: None,
         })
     }
@@ -342,16 +342,16 @@ impl Runtimes {
     }
 }
 
-/// One of the runtimes: for connections and workers, for callers, and for callers with large requests.
-/// Each has half as many threads as there are processors, and one at least:
-/// what one processor can do alone costs more when it is handed from thread to thread.
-fn start_runtime(threads: &str) -> Result<Runtime, Failure> {
+/// One of the runtimes: for connections and workers, for callers, and with a lower priority for callers with large requests.
+/// Each has half as many threads as there are processors, and one at least. More threads only hand work to each other.
+fn start_runtime(threads: &str, niceness: i32) -> Result<Runtime, Failure> {
     let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name(threads)
         .worker_threads((n_processors / THREADS_SHARE).max(1))
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_keep_alive(BLOCKING_THREADS_KEPT)
+        .on_thread_start(move || drop(priority::yield_to_others(niceness)))
         .enable_all()
         .build()
         .map_err(|source| Failure::System {

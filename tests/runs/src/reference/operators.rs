@@ -16,7 +16,7 @@ impl Run {
         Ok(())
     }
 
-    /// RUN-8.10.
+    /// Counts a pause, a rewind or a rollback: RUN-8.10.
     fn intervene(&mut self) -> Result<(), Refusal> {
         if self.n_interventions >= 10_000 {
             return Err("RUN_TOO_LARGE");
