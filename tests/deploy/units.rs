@@ -59,6 +59,14 @@ fn systemd_understands_the_units_and_finds_them_sealed_off() {
     }
 }
 
+/// Checks that what takes long can give way to what others wait for.
+#[test]
+fn threads_of_the_orchestrator_may_lower_their_priority() {
+    let unit = unit("orchestrator");
+    let filters = values(&unit, "SystemCallFilter");
+    assert_eq!(filters.last(), Some(&"setpriority"), "{filters:?}");
+}
+
 #[test]
 fn each_unit_has_a_user_of_its_own() {
     let Some(sysusers) = tool("systemd-sysusers", "install Debian's package systemd") else {
