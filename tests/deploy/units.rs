@@ -59,7 +59,6 @@ fn systemd_understands_the_units_and_finds_them_sealed_off() {
     }
 }
 
-/// Checks that what takes long can give way to what others wait for.
 #[test]
 fn threads_of_the_orchestrator_may_lower_their_priority() {
     let unit = unit("orchestrator");
