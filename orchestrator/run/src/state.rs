@@ -178,6 +178,10 @@ pub struct RunState {
     /// Milliseconds by which all times of the run are ahead of the clock since the last start.
     #[prost(uint64, tag = "71")]
     pub ahead_ms: u64,
+    // RUN-7.2
+    /// Active milliseconds that the last entry added, if it is `session_read`.
+    #[prost(uint64, tag = "72")]
+    pub read_ms: u64,
     /// Pauses, rewinds and rollbacks.
     #[prost(uint32, tag = "90")]
     pub n_interventions: u32,

@@ -200,13 +200,21 @@ impl RunState {
             .checked_sub(self.updated_at)
             .and_then(|passed| u64::try_from(passed).ok());
         let passed = passed.expect("time does not go back");
+        let read_ms = core::mem::take(&mut self.read_ms);
         let counted = match event {
-            Event::RunRecovered(_) => 0,
+            Event::RunRecovered(_) => {
+                self.active_ms -= read_ms;
+                0
+            }
             Event::RunStalled(stalled) => passed.saturating_sub(stalled.stalled_ms),
             _ => passed,
         };
         if self.is_active() {
             self.active_ms += counted;
+            self.read_ms = match event {
+                Event::SessionRead(_) => counted,
+                _ => 0,
+            };
         }
         self.updated_at = at;
     }

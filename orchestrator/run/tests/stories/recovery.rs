@@ -7,11 +7,11 @@ use escapement_run::journal::{Entry, Event};
 use escapement_run::presets::Preset;
 use escapement_run::spec::{ActionProfile, EffectClass, ResumePolicy, Risk};
 use escapement_run::state::RunState;
-use escapement_run::{Effect, Input, RefusedReason, Run};
+use escapement_run::{Effect, Input, RefusedReason, Run, SessionNews};
 use prost::Message;
 use serde_json::json;
 
-use crate::world::{World, and, call, spec};
+use crate::world::{World, and, call, opaque, spec};
 
 const CHILD: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01";
 
@@ -45,6 +45,27 @@ fn an_attempt_without_an_outcome_is_submitted_again_byte_for_byte() {
         (recovered.completed, recovered.resubmitted, recovered.ambiguous),
         (1, 2, 0)
     );
+}
+
+// RUN-7.2, RUN-14.4
+#[test]
+fn downtime_before_a_session_read_does_not_count_as_active() {
+    let mut shared = spec(Preset::Standard);
+    shared.session_id = "s".to_owned();
+    shared.limits.watchdog_ms = 5_000;
+    let mut world = restarted(World::with(json!([call("a")]), shared));
+    world.now += 60_000;
+    // Another run changed the session since the start.
+    world.input(Input::Session(SessionNews {
+        state: Some((1, opaque(&json!({ "seen": 1 })))),
+        health: None,
+    }));
+    world.input(Input::Recovered);
+    assert_eq!(world.shows(), "running: a running");
+    world.pass(4_999);
+    assert_eq!(world.shows(), "running: a running");
+    world.pass(1);
+    assert_eq!(world.error().0, "WATCHDOG");
 }
 
 // RUN-9.4
