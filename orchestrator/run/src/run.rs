@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use escapement_model::chain::{chain_begin, chain_next};
+use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, Opaque};
 
 /// A run.
@@ -192,7 +193,11 @@ impl Run {
         }
         let held = core::mem::take(&mut self.held);
         let mut turn = Turn::new(&mut self.state, &self.plan, now, blobs).knowing(held);
-        turn.ahead_ms = u64::try_from(behind_ms).unwrap_or(0);
+        let is_forgotten = planted::is_on(Bug::RunAheadForgotten);
+        turn.ahead_ms = u64::try_from(behind_ms)
+            .ok()
+            .filter(|_| !is_forgotten)
+            .unwrap_or(0);
         let taken = turn.input(input);
         self.held = turn.take_held();
         let mut commit = turn.into_commit();

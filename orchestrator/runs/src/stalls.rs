@@ -1,6 +1,7 @@
 //! Records the times during which the process stood still.
 
 use alloc::collections::VecDeque;
+use escapement_model::planted::{self, Bug};
 use escapement_run::{Input, Run};
 
 /// Times in which the process stood still, or could write nothing, since its start: none overlaps another one.
@@ -31,7 +32,8 @@ impl Stalls {
         let since = run.clock_time(run.state().updated_at);
         // After a start no time since the last entry is active.
         let starts = matches!(input, Input::Recovered | Input::Restarted);
-        if newest.1 <= since || !run.state().is_active() || starts {
+        let is_counted = planted::is_on(Bug::RunStallCounted);
+        if newest.1 <= since || !run.state().is_active() || starts || is_counted {
             return None;
         }
         let ms = self.within(since, now);

@@ -198,6 +198,16 @@ bugs! {
     RunLifeAnew = "run-life-anew",
     /// What a child run used is forgotten.
     RunChildFree = "run-child-free",
+    /// Runs use the wall clock.
+    RunWallClock = "run-wall-clock",
+    /// A start with an earlier clock extends delays.
+    RunAheadForgotten = "run-ahead-forgotten",
+    /// Stalls of the process count as active time.
+    RunStallCounted = "run-stall-counted",
+    /// A run writes down a stall and counts it as active time.
+    RunStallIgnored = "run-stall-ignored",
+    /// A limit fires before an outcome that arrived in time.
+    RunTimeFirst = "run-time-first",
     /// Two runs of one saved plan live at a time.
     RunPlanTwice = "run-plan-twice",
     /// A firing is not written down with its run.

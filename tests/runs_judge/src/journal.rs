@@ -184,7 +184,14 @@ pub(crate) enum Event {
     PauseRequested,
     Paused,
     Resumed,
-    Recovered,
+    Recovered {
+        /// Lead of the times of the run over the clock of the start.
+        ahead_ms: u64,
+    },
+    /// Part of the time since the last entry in which the process could do nothing.
+    Stalled {
+        ms: u64,
+    },
     Checkpoint,
     RolledBack(String),
     ChildStarted {
@@ -201,7 +208,11 @@ pub(crate) enum Event {
         /// Effects that are in doubt then.
         n_doubts: usize,
     },
-    TimedOut,
+    /// Limit that is over, and its milliseconds.
+    TimedOut {
+        limit: u32,
+        ms: u64,
+    },
     Completed,
     Failed {
         timed_out: bool,
@@ -379,7 +390,9 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
         30 => Event::PauseRequested,
         31 => Event::Paused,
         32 => Event::Resumed,
-        33 => Event::Recovered,
+        33 => Event::Recovered {
+            ahead_ms: body.number(9),
+        },
         34 => Event::Checkpoint,
         35 => Event::RolledBack(body.text(1)),
         36 => Event::ChildStarted {
@@ -393,7 +406,10 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
             usage: models::usage(body, 4)?,
             n_doubts: body.all(5).count(),
         },
-        38 => Event::TimedOut,
+        38 => Event::TimedOut {
+            limit: body.small(1),
+            ms: body.number(2),
+        },
         39 => Event::Completed,
         40 => Event::Failed {
             timed_out: body.number(2) != 0,
@@ -406,6 +422,7 @@ fn of_run(kind: u32, body: &Message<'_>) -> Result<Event, String> {
                 drains: body.number(2) != 0,
             }
         }
+        64 => Event::Stalled { ms: body.number(1) },
         63 => Event::ActionsKnown {
             risks: risks(body, 1)?,
             effects: effects(body, 1)?,

@@ -16,6 +16,7 @@ mod planning;
 mod revisions;
 mod sessions;
 mod subjects;
+mod time;
 mod told;
 mod units;
 mod uploads;
@@ -67,8 +68,14 @@ pub struct Judge {
     allowances: BTreeMap<[u8; 16], Allowance>,
     /// What handlers did for runs and their children.
     spent: BTreeMap<[u8; 16], Usage>,
-    /// When runs were durable first, in milliseconds of the simulation.
-    born: BTreeMap<[u8; 16], u64>,
+    /// Clock of the process.
+    clock: time::Clock,
+    /// Times of runs in the simulation.
+    lives: BTreeMap<[u8; 16], time::Life>,
+    /// Forward jumps of the clock between two processes, each with its time in the simulation.
+    jumps: Vec<(u64, u64)>,
+    /// Times of the last two commits, in milliseconds of the simulation.
+    looked_at_ms: [u64; 2],
     firings: firings::Firings,
     /// What the store has removed.
     removed: BTreeSet<[u8; 16]>,
@@ -85,6 +92,7 @@ struct Desk<'j> {
     states: &'j mut BTreeMap<(String, u64), Value>,
     allowances: &'j mut BTreeMap<[u8; 16], Allowance>,
     deeds: &'j mut Deeds,
+    clock: &'j time::Clock,
     /// What is promised with this entry.
     promised: Option<Bounds>,
     run: [u8; 16],
@@ -168,6 +176,7 @@ impl Judge {
                 states: &mut self.states,
                 allowances: &mut self.allowances,
                 deeds: &mut self.deeds,
+                clock: &self.clock,
                 promised: self.promised.get(&(run, book.n_entries() + 1)).cloned(),
                 run,
                 sequence: book.n_entries() + 1,
@@ -186,6 +195,7 @@ impl Judge {
             states: &mut self.states,
             allowances: &mut self.allowances,
             deeds: &mut self.deeds,
+            clock: &self.clock,
             promised: None,
             run,
             sequence,
@@ -233,24 +243,6 @@ impl Judge {
     /// it does so much at most, unless a person adds some or the planner makes the next plan.
     pub fn promised(&mut self, run: [u8; 16], sequence: u64, bounds: Bounds) {
         self.promised.insert((run, sequence), bounds);
-    }
-
-    // RI8
-    /// It is this time outside of everything that is judged, by a clock that nobody sets: no run lives longer than it may, and so
-    /// much beyond as processes are away and messages late.
-    pub fn clock(&mut self, now_ms: u64, patience_ms: u64) {
-        for (run, book) in &self.runs {
-            let born_ms = *self.born.entry(*run).or_insert(now_ms);
-            let lived_ms = now_ms - born_ms;
-            if !book.has_ended() && lived_ms > book.spec.lifetime_ms + patience_ms {
-                let (run, may_ms) = (canonical::uuid(run), book.spec.lifetime_ms);
-                let text = format!("run {run} lives for {lived_ms} ms and may live for {may_ms}");
-                self.findings.push(Finding {
-                    invariant: "RI8",
-                    text,
-                });
-            }
-        }
     }
 
     // RI1

@@ -54,7 +54,7 @@ pub(crate) struct Contract {
     writes: WriteQueue,
     batch: Batch<Simulated>,
     began_at_ms: u64,
-    offset_ms: i64,
+    pub(crate) offset_ms: i64,
     next_caller: u64,
     next_session: u64,
     /// By the worker's place.
@@ -111,12 +111,18 @@ impl Contract {
         Some(due_ms.saturating_add(self.began_at_ms).max(now_ms))
     }
 
-    /// Hands a request in, and waits for its end.
+    /// Submits a request and waits for its end. `deadline` converts times to the clock of the contract.
     ///
     /// # Errors
     /// Says why it is not one.
-    pub(crate) fn submit(&mut self, execution_id: ExecutionId, bytes: &[u8]) -> Result<(), String> {
-        let request = v1::SubmitPlanRequest::decode(bytes).map_err(|why| why.to_string())?;
+    pub(crate) fn submit(
+        &mut self,
+        execution_id: ExecutionId,
+        bytes: &[u8],
+        deadline: impl FnOnce(i64) -> i64,
+    ) -> Result<(), String> {
+        let mut request = v1::SubmitPlanRequest::decode(bytes).map_err(|why| why.to_string())?;
+        request.deadline_ms = request.deadline_ms.map(deadline);
         let request = validate_request(request_draft(request), 1).map_err(|why| format!("{why:?}"))?;
         let caller = CallerId(self.next_caller);
         self.next_caller += 1;

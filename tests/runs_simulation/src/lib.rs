@@ -1,7 +1,8 @@
 //! Runs with the contract below them, from one seed, in one thread and on one virtual clock: the real host of the runs on a
 //! disk that fails, the real host of the contract's engine on another one, workers that crash, messages that come late, twice or
 //! only after a repetition, planners and models that are wrong, hostile or lie, and callers who make runs, meddle with them, answer
-//! what they ask, and answer again. Triggers start runs by schedules and after events.
+//! what they ask, and answer again. Triggers start runs by schedules and after events. In some seeds the process of the runs
+//! stalls, its disk is full for minutes, and its wall clock jumps.
 //! Tests no shell, and judges nothing: see `escapement_runs_judge`.
 
 mod artifacts;
@@ -15,6 +16,7 @@ mod plans;
 mod port;
 mod process;
 mod specs;
+mod time;
 mod triggers;
 mod worker;
 mod world;

@@ -30,11 +30,13 @@ impl World {
                 seen,
             } => {
                 self.judge.submitted(*execution_id.as_bytes(), &request);
+                let run = self.process().host.run(run_id);
                 let awaited = Awaited {
                     run_id,
                     request,
                     attempt_ms,
                     seen,
+                    ahead_ms: run.map_or(0, |(run, _)| run.state().ahead_ms),
                 };
                 let boot = self.process().boot;
                 self.process().port.insert(execution_id, awaited);
@@ -201,6 +203,13 @@ impl World {
             return;
         };
         let now = process.unix_ms(now_ms);
+        if let Input::Settled { execution_id, .. } = &input {
+            self.judge.came(*execution_id.as_bytes(), now);
+        }
+        if process.pause.ends_at_ms().is_some() {
+            self.count("inputs that wait for a process that stands still");
+            return self.process().pause.held.push_back((now, run_id, input));
+        }
         // A run that ended meanwhile is not live any more.
         if process.host.handle(run_id, input, now).is_err() {
             self.count("inputs to runs that have ended");
@@ -222,7 +231,14 @@ impl World {
         let Some(contract) = &mut self.contract else {
             return self.plan(300, Happening::Sends { boot, execution_id });
         };
-        if let Err(why) = contract.submit(execution_id, &awaited.request) {
+        // RUN-7.8
+        let by_ms = match self.times_are_hard {
+            true => contract.offset_ms - process.offset_ms - awaited.ahead_ms.cast_signed(),
+            false => 0,
+        };
+        let deadlines = &mut self.deadlines;
+        let deadline = |at: i64| *deadlines.entry(execution_id).or_insert(at + by_ms);
+        if let Err(why) = contract.submit(execution_id, &awaited.request, deadline) {
             self.judge.finds(
                 "RI9",
                 format!("the contract takes {execution_id} for no request: {why}"),

@@ -2,9 +2,11 @@
 //! Moves no message: see `world` and `port`.
 
 use crate::disk::{Disk, OpenStore};
+use crate::time::Pause;
 use crate::world::START_UNIX_MS;
 use bytes::Bytes;
 use escapement_model::chain::{chain_begin, chain_next};
+use escapement_model::planted::{self, Bug};
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::journal::{Entry, Event, Stored};
 use escapement_run::state::RunState;
@@ -23,12 +25,13 @@ pub(crate) struct Process {
     store: OpenStore,
     pub(crate) reader: Box<dyn RunReader>,
     pub(crate) boot: u64,
-    offset_ms: i64,
+    pub(crate) offset_ms: i64,
     /// A commit that is on its way, and when it is over.
     under_way: Option<(RunBatch, u64)>,
     /// What callers are told once everything that was decided before is durable.
     waiting: Vec<Told>,
     written: Vec<Told>,
+    pub(crate) pause: Pause,
     /// Executions whose ends are waited for.
     pub(crate) port: BTreeMap<ExecutionId, Awaited>,
 }
@@ -40,6 +43,8 @@ pub(crate) struct Awaited {
     pub(crate) request: Bytes,
     pub(crate) attempt_ms: u64,
     pub(crate) seen: bool,
+    /// Lead of its run over the clock of the process.
+    pub(crate) ahead_ms: u64,
 }
 
 impl Process {
@@ -56,16 +61,23 @@ impl Process {
             under_way: None,
             waiting: Vec::new(),
             written: Vec::new(),
+            pause: Pause::new(unix_ms(now_ms, offset_ms), offset_ms),
             port: BTreeMap::new(),
         })
     }
 
     pub(crate) fn unix_ms(&self, now_ms: u64) -> i64 {
-        unix_ms(now_ms, self.offset_ms)
+        match planted::is_on(Bug::RunWallClock) {
+            true => unix_ms(now_ms, self.pause.wall_off_ms),
+            false => unix_ms(now_ms, self.offset_ms),
+        }
     }
 
     /// When it has something to do.
     pub(crate) fn due_at_ms(&self, now_ms: u64) -> Option<u64> {
+        if let Some(until_ms) = self.pause.ends_at_ms() {
+            return Some(until_ms);
+        }
         let under_way = self.under_way.as_ref().map(|(_, ends_at_ms)| *ends_at_ms);
         let timer = self.host.due_at().map(|due| {
             let after = due - self.unix_ms(now_ms);
@@ -79,9 +91,13 @@ impl Process {
         self.waiting.push(told);
     }
 
-    /// Lets time pass, and takes what there is to write; returns true if a commit begins.
-    pub(crate) fn begin(&mut self, now_ms: u64, takes_ms: u64) -> bool {
+    /// Submits time and starts a commit; returns true if one starts. The disk is full until `full_until_ms`.
+    pub(crate) fn begin(&mut self, now_ms: u64, takes_ms: u64, full_until_ms: u64) -> bool {
         let now = self.unix_ms(now_ms);
+        if full_until_ms > now_ms && self.has_to_probe(now) {
+            self.finds_no_space(now_ms, full_until_ms);
+            return false;
+        }
         if self.host.due_at().is_some_and(|due| due <= now) {
             self.host.time(now);
         }
@@ -105,6 +121,7 @@ impl Process {
         let (batch, _) = self.under_way.take().expect("it ends now");
         let outcome = self.store.commit(&batch)?;
         self.host.handle_committed(outcome);
+        self.pause.written_at = self.unix_ms(now_ms);
         Ok(true)
     }
 
@@ -150,7 +167,7 @@ impl Process {
 
     /// True if nothing is on its way to the store.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.under_way.is_none()
+        self.under_way.is_none() && self.pause.ends_at_ms().is_none()
     }
 
     /// Shows the judge what has become durable.

@@ -24,6 +24,14 @@ pub(crate) enum Happening {
     ContractBoots,
     /// The next fault.
     Fault,
+    /// Stall of the process of the runs.
+    StandsStill,
+    /// Full disk of the runs.
+    DiskFills,
+    /// Jump of the wall clock.
+    ClockIsSet,
+    /// Correction of the wall clock.
+    ClockIsRight,
     Asks {
         job: usize,
     },
@@ -73,6 +81,16 @@ pub(crate) struct World {
     /// Runs and contract die together.
     together: bool,
     jumps: bool,
+    /// True if the process stalls, its disk fills, and its clock jumps.
+    pub(crate) times_are_hard: bool,
+    /// Random numbers for these faults.
+    pub(crate) time_dice: Dice,
+    pub(crate) wall_off_ms: i64,
+    /// Error of the clock of the last process.
+    last_off_ms: i64,
+    pub(crate) full_until_ms: u64,
+    /// Deadlines by the clock of the contract, as sent first.
+    pub(crate) deadlines: BTreeMap<ExecutionId, i64>,
     n_jobs: u64,
     disk: Disk,
     /// The process dies while the next commit does its writes.
@@ -117,6 +135,12 @@ impl World {
             is_stormy: true,
             together: dice.percent(50),
             jumps: dice.percent(50),
+            times_are_hard: seed.is_multiple_of(4),
+            time_dice: Dice::new(!seed),
+            wall_off_ms: 0,
+            last_off_ms: 0,
+            full_until_ms: 0,
+            deadlines: BTreeMap::new(),
             n_jobs: dice.between(1, 5),
             disk: Disk::new(is_quick),
             next_commit_breaks: false,
@@ -145,7 +169,10 @@ impl World {
         }
         let first_ms = world.dice.between(50, 8_000);
         world.plan(first_ms, Happening::Fault);
-        world.draw_triggers();
+        match world.times_are_hard {
+            true => world.draw_hard_times(),
+            false => world.draw_triggers(),
+        }
         world
     }
 
@@ -228,10 +255,18 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        let stands_still = self.process.as_ref().is_some_and(Process::stands_still);
+        if stands_still && happening.is_a_call() {
+            return self.plan(CALLS_AGAIN_MS, happening);
+        }
         match happening {
             Happening::RunsBoot => self.boot_process(),
             Happening::ContractBoots => self.boot_contract(),
             Happening::Fault => self.fault(),
+            Happening::StandsStill => self.stands_still(),
+            Happening::DiskFills => self.disk_fills(),
+            Happening::ClockIsSet => self.clock_is_set(),
+            Happening::ClockIsRight => self.sets_clock(0),
             Happening::NewJob => {
                 self.new_job();
                 if (self.jobs.len() as u64) < self.n_jobs {
@@ -288,7 +323,16 @@ impl World {
             let slowest_ms = if self.dice.percent(10) { 300 } else { 5 };
             let takes_ms = self.dice.roll(slowest_ms);
             let Some(process) = &mut self.process else { return };
-            process.begin(now_ms, takes_ms);
+            if !process.goes_on(now_ms, &mut self.judge) {
+                return;
+            }
+            process.begin(now_ms, takes_ms, self.full_until_ms);
+            if self.full_until_ms > now_ms && process.ends_now(now_ms) {
+                process.finds_no_space(now_ms, self.full_until_ms);
+            }
+            if process.stands_still() {
+                return;
+            }
             self.effects_leave();
             if self.dice.percent(20) {
                 self.parks();
@@ -345,8 +389,8 @@ impl World {
             .filter(|run| self.judge.has_ended(run))
             .collect();
         process.show(&mut self.judge);
-        // The clock of the processes is the world's, unless somebody sets it.
-        if !self.jumps {
+        // In other seeds the judge does not know the jumps between two processes.
+        if !self.jumps || self.times_are_hard {
             self.judge.clock(self.now_ms, PATIENCE_MS);
         }
         if !self.triggers.is_empty() {
@@ -368,7 +412,7 @@ impl World {
         }
         let folds = self.dice.percent(10);
         let Some(process) = &mut self.process else { return };
-        if folds && process.is_at_rest() && !process.begin(self.now_ms, 1) {
+        if folds && process.is_at_rest() && !process.begin(self.now_ms, 1, self.full_until_ms) {
             process.fold(&mut self.judge);
         }
     }
@@ -405,6 +449,11 @@ impl World {
                     self.judge.fired(&process.firings());
                 }
                 self.process = Some(process);
+                self.judge.clock_begins();
+                if self.times_are_hard {
+                    self.judge.clock_is_off(self.now_ms, offset_ms - self.last_off_ms);
+                    self.last_off_ms = offset_ms;
+                }
                 self.count("boots of the runs");
             }
             Err(fault) => panic!("the store of the runs does not open: {fault:?}"),
@@ -435,6 +484,9 @@ impl World {
 
     /// What a clock says that was set while nothing looked at it.
     fn offset_ms(&mut self) -> i64 {
+        if self.times_are_hard {
+            return self.wall_off_ms;
+        }
         if !self.jumps {
             return 0;
         }
@@ -503,10 +555,22 @@ impl World {
     }
 }
 
+impl Happening {
+    /// Returns true for a call of the process of the runs.
+    fn is_a_call(&self) -> bool {
+        matches!(
+            self,
+            Self::Asks { .. } | Self::Meddles | Self::LooksAtInbox | Self::LooksAtTriggers | Self::Publishes
+        )
+    }
+}
+
 /// Where time begins.
 pub(crate) const START_UNIX_MS: i64 = 1_763_700_000_000;
 /// A process is away for 3 s at most, and its commits take less than 1 s.
 const PATIENCE_MS: u64 = 10_000;
+/// Pause before a call is repeated that met a stall.
+const CALLS_AGAIN_MS: u64 = 300;
 /// Rounds at one instant after which something goes in circles.
 const ROUNDS_MAX: usize = 10_000;
 /// Events that a failure can show.

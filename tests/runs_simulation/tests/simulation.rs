@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 70] = [
+const FLOORS: [(&str, u64); 76] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("artifacts declared", 300),
@@ -37,9 +37,12 @@ const FLOORS: [(&str, u64); 70] = [
     ("executions that ended", 1_300),
     ("fallbacks that are called", 70),
     ("fault: answer lost", 60),
+    ("fault: clock is set", 150),
     ("fault: contract dies in a commit", 45),
     ("fault: contract killed", 95),
+    ("fault: disk is full", 150),
     ("fault: input told twice", 200),
+    ("fault: process stands still", 150),
     ("fault: runs die in a commit", 100),
     ("fault: runs killed", 85),
     ("fault: submission doubled", 100),
@@ -52,8 +55,10 @@ const FLOORS: [(&str, u64); 70] = [
     ("forks with another plan", 30),
     ("generations", 240),
     ("generations within a budget", 130),
+    ("inputs that wait for a process that stands still", 13),
     ("instants that are missed", 38),
     ("instants that fire", 125),
+    ("limits that ended runs", 70),
     ("looks again", 2),
     ("looks at artifacts", 35),
     ("outcomes", 1_200),
@@ -75,6 +80,7 @@ const FLOORS: [(&str, u64); 70] = [
     ("steps that were kept", 75),
     ("steps that were set back", 210),
     ("substitutions", 9),
+    ("times that do not count", 7),
     ("times within a certificate", 2_000),
     ("tools that models call", 30),
     ("turns that ask for tools", 30),

@@ -2,6 +2,7 @@
 //! a start brings. Writes nothing.
 
 use escapement_model::RunId;
+use escapement_model::planted::{self, Bug};
 use escapement_run::Input;
 
 use super::RunsHost;
@@ -27,6 +28,16 @@ impl RunsHost {
             self.push(work, None);
         }
         self.admit(now);
+    }
+
+    // RUN-7.5
+    /// Fires due timers before queued inputs, as of the arrival of the `first`: no timer precedes an earlier input.
+    /// Returns that time.
+    pub fn time_before(&mut self, first: Option<i64>, now: i64) -> i64 {
+        let first = first.filter(|_| !planted::is_on(Bug::RunTimeFirst));
+        let until = first.map_or(now, |first| first.min(now));
+        self.time(until);
+        until
     }
 
     // RUN-7.2

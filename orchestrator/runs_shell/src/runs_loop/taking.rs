@@ -27,8 +27,7 @@ impl<S: RunStore> RunsLoop<S> {
         let own = self.own.front().map(|(at, ..)| *at);
         let held = self.held.front().map(|held| held.at);
         let first = own.into_iter().chain(held).min();
-        self.handed_at = first.map_or(now, |first| first.min(now));
-        self.host.time(self.handed_at);
+        self.handed_at = self.host.time_before(first, now);
         while let Some((at, run_id, input)) = self.own.pop_front() {
             self.handed_at = at;
             self.input(run_id, input);

@@ -6,6 +6,8 @@ use crate::wire::Message;
 /// What the run is made from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spec {
+    pub(crate) watchdog_ms: u64,
+    pub(crate) revision_ms: u64,
     pub(crate) run_ms: u64,
     pub(crate) lifetime_ms: u64,
     pub(crate) pause_ms: u64,
@@ -54,6 +56,8 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
     let mut must_produce = constraints.texts(1);
     must_produce.push(constraints.text(2));
     Ok(Spec {
+        watchdog_ms: limits.number(4),
+        revision_ms: limits.number(5),
         run_ms: limits.number(6),
         lifetime_ms: limits.number(7),
         pause_ms: limits.number(8),

@@ -5,6 +5,7 @@ use super::bounds::Doings;
 use super::deeds::Settled;
 use super::money::Purse;
 use super::sessions::View;
+use super::time::Active;
 use super::{Desk, Row};
 use crate::canonical::{chain_begin, chain_next};
 use crate::journal::{Entry, Event, Spec, Unit, Usage};
@@ -52,10 +53,11 @@ pub(super) struct Book {
     pub(super) artifacts: Artifacts,
     /// What was uploaded: SHA-256, and type, media type and name of each.
     pub(super) uploads: BTreeSet<(Vec<u8>, [String; 3])>,
-    created_at: i64,
+    pub(super) active: Active,
+    pub(super) created_at: i64,
     started: bool,
     pub(super) pause_wanted: bool,
-    paused_at: Option<i64>,
+    pub(super) paused_at: Option<i64>,
     /// The step whose failure ends the revision, and whether others go on.
     pub(super) cause: Option<(Option<u32>, bool)>,
     /// The state byte of its end.
@@ -158,6 +160,7 @@ impl Book {
             wanted: Vec::new(),
             artifacts: Artifacts::default(),
             uploads: BTreeSet::new(),
+            active: Active::default(),
             created_at: 0,
             started: false,
             pause_wanted: false,
@@ -217,7 +220,9 @@ impl Book {
     }
 
     pub(super) fn take(&mut self, entry: Entry, desk: &mut Desk<'_>) {
-        self.passes(self.passed_ms, &entry.event, desk);
+        let counted_ms = self.counts(&entry, self.passed_ms, desk);
+        self.passes(counted_ms, &entry.event, desk);
+        self.marks_time(&entry.event);
         self.check_pause(&entry.event, desk);
         if matches!(
             entry.event,
@@ -325,7 +330,12 @@ impl Book {
             }
             Event::Verifying(wanted) => self.verifies(&wanted, desk),
             Event::Verified(verified) => self.verified(&verified, desk),
-            Event::Recovered | Event::Checkpoint | Event::RolledBack(_) | Event::TimedOut | Event::Other => {}
+            Event::TimedOut { limit, ms } => self.is_over(limit, ms, desk),
+            Event::Recovered { .. }
+            | Event::Stalled { .. }
+            | Event::Checkpoint
+            | Event::RolledBack(_)
+            | Event::Other => {}
         }
     }
 

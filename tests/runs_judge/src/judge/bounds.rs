@@ -132,7 +132,7 @@ impl Book {
     // RI8
     /// Active time passes until an entry. What a planner makes has other bounds, and a run that was taken up waited for that.
     pub(super) fn passes(&mut self, passed_ms: u64, event: &Event, desk: &mut Desk<'_>) {
-        if matches!(event, Event::Recovered) {
+        if matches!(event, Event::Recovered { .. }) {
             self.doings.is_taken_up = true;
             return;
         }

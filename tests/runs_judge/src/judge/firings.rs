@@ -41,8 +41,8 @@ pub(super) struct Firings {
     arrived: BTreeMap<String, u64>,
     /// What became of instants, by trigger and instant: the firing that says so.
     instants: BTreeMap<(String, i64), String>,
-    /// Triggers whose schedules were set back once, because the clock was.
-    set_back: BTreeSet<String>,
+    /// Triggers whose schedules were set back with the clock, and the times from which they fired before.
+    set_back: BTreeMap<String, i64>,
     /// Runs that live, of those that were started by firings, by trigger.
     lived: BTreeMap<String, BTreeSet<[u8; 16]>>,
     /// When the running process looked at schedules last.
@@ -139,8 +139,9 @@ impl Judge {
             let instants = self.firings.instants.keys().filter(|(of, _)| of == trigger);
             let last = instants.map(|(_, instant)| *instant).max();
             if rule.from.max(last.unwrap_or(0)) > at + AHEAD_MS {
+                let known = self.firings.set_back.entry(trigger.clone());
+                known.or_insert(rule.from);
                 rule.from = rule.from.min(at);
-                self.firings.set_back.insert(trigger.clone());
             }
         }
         self.firings.looked_at = Some(at);
@@ -238,7 +239,7 @@ impl Judge {
             let at = (firing.trigger.clone(), instant);
             let before = self.firings.instants.insert(at, firing.id.clone());
             // After a schedule was set back, an instant that was missed then may fire, and one that fired may be noted as missed.
-            let is_set_back = self.firings.set_back.contains(&firing.trigger);
+            let is_set_back = self.firings.set_back.contains_key(&firing.trigger);
             let was_missed = |id: &String| self.firings.known.get(id).is_some_and(|it| it.reason == "MISSED");
             let fires_again = |id: &String| !is_set_back || !is_missed && !was_missed(id);
             if let Some(other) = before.filter(fires_again) {
@@ -325,7 +326,12 @@ impl Judge {
         let mut missing = None;
         for (trigger, rule) in self.firings.rules.iter().filter(|(_, rule)| rule.every_ms > 0) {
             let until = self.firings.looked_at.unwrap_or(rule.from);
-            let mut instant = rule.from - rule.from.rem_euclid(rule.every_ms) + rule.every_ms;
+            // The process may have died before a schedule was durably set back.
+            let mut fired = self.firings.instants.keys().filter(|(of, _)| of == trigger);
+            let first = fired.next().map(|(_, instant)| instant - 1);
+            let before = self.firings.set_back.get(trigger).copied().unwrap_or(rule.from);
+            let from = rule.from.max(before.min(first.unwrap_or(before)));
+            let mut instant = from - from.rem_euclid(rule.every_ms) + rule.every_ms;
             while instant <= until {
                 if !self.firings.instants.contains_key(&(trigger.clone(), instant)) {
                     missing = Some(format!("trigger {trigger}: nothing has become of {instant}"));
