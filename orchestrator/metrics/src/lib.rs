@@ -22,6 +22,7 @@ pub use self::figures::Metrics;
 pub use self::gauges::{Look, Source};
 pub use self::label::Label;
 pub use self::listener::Figures;
+pub use escapement_figures::Endpoint;
 
 #[cfg(test)]
 mod tests;

@@ -3,33 +3,32 @@
 use crate::figures::Metrics;
 use crate::gauges::Source;
 use escapement_codec::trace::Sampling;
-use escapement_figures::{Answers, Push, open_metrics, serve};
-use std::net::TcpListener;
+use escapement_figures::{Answers, Endpoint, Push, open_metrics, serve};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Figures, the listener that shows them, and what pushes them.
+/// Figures, the endpoint that shows them, and what pushes them.
 #[derive(Debug)]
 pub struct Figures {
     /// The figures.
     pub metrics: Metrics,
-    listener: Option<TcpListener>,
+    endpoint: Option<Endpoint>,
     push: Option<Push>,
 }
 
 impl Figures {
     /// Returns figures that begin at 0, as [`Metrics::new`] says, or `None` if they are neither served nor pushed.
     pub fn new(
-        listener: Option<TcpListener>,
+        endpoint: Option<Endpoint>,
         push: Option<Push>,
         actions_max: u32,
         version: &'static str,
         sampling: Option<Sampling>,
     ) -> Option<Self> {
-        (listener.is_some() || push.is_some()).then(|| Self {
+        (endpoint.is_some() || push.is_some()).then(|| Self {
             metrics: Metrics::new(actions_max as usize, version, sampling),
-            listener,
+            endpoint,
             push,
         })
     }
@@ -44,7 +43,7 @@ impl Figures {
             source,
             store,
         };
-        serve(self.listener, self.push, of_orchestrator)
+        serve(self.endpoint, self.push, of_orchestrator)
     }
 }
 

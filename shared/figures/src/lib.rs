@@ -3,10 +3,12 @@
 
 #![warn(clippy::too_many_lines)]
 
+mod endpoint;
 mod listener;
 mod process;
 mod text;
 
+pub use endpoint::Endpoint;
 pub use escapement_otlp::Push;
 pub use listener::{Answers, serve};
 pub use process::Process;

@@ -1,5 +1,6 @@
 //! The listener of scrapes and probes: HTTP/1.1, on a thread of its own, everything bounded.
 
+use crate::Endpoint;
 use crate::text;
 use bytes::Bytes;
 use escapement_otlp::Push;
@@ -11,13 +12,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::TcpListener;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 /// What a listener answers from. A word ends with a line feed.
 pub trait Answers: Send + Sync + 'static {
@@ -31,16 +31,12 @@ pub trait Answers: Send + Sync + 'static {
     fn unready(&self) -> impl Future<Output = Option<&'static str>> + Send;
 }
 
-/// Serves `/metrics`, `/livez` and `/readyz`, if there is a listener, and pushes the same figures, if that is wanted: on a thread
+/// Serves `/metrics`, `/livez` and `/readyz`, if there is an endpoint, and pushes the same figures, if that is wanted: on a thread
 /// of its own until the process ends.
 ///
 /// # Errors
-/// If the operating system gives no thread or no runtime, or not this listener to it.
-pub fn serve(
-    listener: Option<TcpListener>,
-    push: Option<Push>,
-    answers: impl Answers,
-) -> std::io::Result<()> {
+/// If the operating system gives no thread or no runtime.
+pub fn serve(endpoint: Option<Endpoint>, push: Option<Push>, answers: impl Answers) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -52,12 +48,8 @@ pub fn serve(
         probes: Arc::new(Semaphore::new(PROBES_MAX)),
     });
     let entered = runtime.enter();
-    if let Some(listener) = listener {
-        let address = listener.local_addr()?;
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        runtime.spawn(accept(listener, Arc::clone(&served)));
-        info!(%address, "metrics served");
+    if let Some(endpoint) = endpoint {
+        runtime.spawn(listen(endpoint, Arc::clone(&served)));
     }
     if let Some(push) = push {
         runtime.spawn(push.run(move || {
@@ -87,6 +79,13 @@ impl<A: Answers> Served<A> {
     async fn figures(&self) -> String {
         let _one_at_a_time = self.scraping.lock().await;
         self.answers.figures().await
+    }
+}
+
+async fn listen<A: Answers>(endpoint: Endpoint, served: Arc<Served<A>>) {
+    match endpoint.listen().await {
+        Ok(listener) => accept(listener, served).await,
+        Err(error) => warn!(%error, "metrics not served"),
     }
 }
 

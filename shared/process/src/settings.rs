@@ -1,12 +1,14 @@
 //! Flags and `ESCAPEMENT_*` variables as both programs read them. Knows no setting and checks no value.
 //!
 //! A variable that is empty counts as not set. A mistake names the variable if it comes from one.
-//! An unknown variable is reported, with the known name that is nearest.
+//! An unknown variable, flag or command is reported with the known name that is nearest.
 
 use crate::telemetry::{self, Exported, Format, InitError};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Parser};
+use escapement_model::spelling::Speller;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use tracing::warn;
@@ -51,7 +53,8 @@ pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result
     let mut command = without_empty_variables(T::command());
     let matches = command
         .try_get_matches_from_mut(arguments.iter().cloned())
-        .map_err(|error| naming_its_variable(error, &command, &arguments))?;
+        .map_err(|error| naming_its_variable(error, &command, &arguments))
+        .map_err(|error| naming_the_nearest(error, &command, &arguments))?;
     let values = T::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((values, Given::of(&command, &matches)))
 }
@@ -111,8 +114,9 @@ impl Given {
 
     /// Logs the variables that no program knows.
     pub fn warn_of_unknown(&self) {
+        let known = BTreeSet::from(VARIABLES);
         for variable in &self.unknown {
-            match nearest(variable) {
+            match nearest(variable.trim_start_matches(PREFIX), &known) {
                 Some(name) => warn!(variable, "unknown variable is ignored; is {PREFIX}{name} meant?"),
                 None => warn!(variable, "unknown variable is ignored"),
             }
@@ -181,32 +185,52 @@ fn is_unknown(variable: &str) -> bool {
     !is_of_a_service && !VARIABLES.contains(&name)
 }
 
-/// The known name that is nearest, if it is near.
-fn nearest(variable: &str) -> Option<&'static str> {
-    let name = variable.strip_prefix(PREFIX)?;
-    let distance = |known: &&&str| edits(name, known);
-    let known = VARIABLES.iter().min_by_key(|known| distance(known))?;
-    (distance(&known) <= EDITS_MAX).then_some(*known)
+/// Adds the flag or the command that was probably meant, if the one that was given is unknown.
+fn naming_the_nearest(mut error: clap::Error, command: &Command, arguments: &[OsString]) -> clap::Error {
+    let unknown = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand].map(|kind| error.get(kind));
+    let Some(ContextValue::String(unknown)) = unknown.into_iter().flatten().next() else {
+        return error;
+    };
+    let command = asked(command, arguments);
+    let (known, kind, dashes): (BTreeSet<&str>, _, _) = match (error.kind(), unknown.strip_prefix("--")) {
+        (ErrorKind::UnknownArgument, Some(_)) => {
+            let flags = command.get_arguments().filter(|arg| !arg.is_hide_set());
+            (
+                flags.filter_map(Arg::get_long).collect(),
+                ContextKind::SuggestedArg,
+                "--",
+            )
+        }
+        (ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand, None) => {
+            let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+            (
+                commands.map(Command::get_name).collect(),
+                ContextKind::SuggestedSubcommand,
+                "",
+            )
+        }
+        _ => return error,
+    };
+    if let Some(meant) = nearest(unknown.trim_start_matches('-'), &known) {
+        error.insert(kind, ContextValue::String(format!("{dashes}{meant}")));
+    }
+    error
 }
 
-/// How many characters are to be put in, taken out or replaced to make one of the other.
-fn edits(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
+/// Returns the innermost command that the arguments name.
+fn asked<'a>(command: &'a Command, arguments: &[OsString]) -> &'a Command {
+    arguments.iter().skip(1).fold(command, |command, argument| {
+        let named = argument.to_str().and_then(|name| command.find_subcommand(name));
+        named.unwrap_or(command)
+    })
+}
+
+/// Returns the known name that is nearest, if it is near.
+fn nearest(name: &str, known: &BTreeSet<&str>) -> Option<String> {
+    Speller::new(known).suggestions(name).into_iter().next()
 }
 
 const PREFIX: &str = "ESCAPEMENT_";
-/// A name with more mistakes is not guessed.
-const EDITS_MAX: usize = 3;
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
 const VARIABLES: [&str; 78] = [
     "ACCEPT_LOSS",
@@ -295,8 +319,9 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_told_and_a_distant_one_is_not() {
-        assert_eq!(nearest("ESCAPEMENT_LISTN"), Some("LISTEN"));
-        assert_eq!(nearest("ESCAPEMENT_STORE_DIR"), None);
+        let known = BTreeSet::from(VARIABLES);
+        assert_eq!(nearest("LISTN", &known).as_deref(), Some("LISTEN"));
+        assert_eq!(nearest("STORE_DIR", &known), None);
         assert!(is_unknown("ESCAPEMENT_LISTN"));
         for known in [
             "ESCAPEMENT_LISTEN",
@@ -305,6 +330,44 @@ mod tests {
             "PATH",
         ] {
             assert!(!is_unknown(known), "{known}");
+        }
+    }
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[arg(long)]
+        listen: Option<String>,
+        #[command(subcommand)]
+        other: Option<Other>,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Other {
+        Export {
+            #[arg(long)]
+            store_path: Option<String>,
+        },
+    }
+
+    #[test]
+    fn an_unknown_flag_or_command_is_refused_with_the_nearest_one() {
+        let said = |arguments: &[&str]| {
+            let arguments = ["program"].iter().chain(arguments).map(OsString::from);
+            parse::<Program>(arguments).unwrap_err().to_string()
+        };
+        let near = [
+            (["--listne", "x"].as_slice(), "'--listen'"),
+            (&["--listne=x"], "'--listen'"),
+            (&["exprot"], "'export'"),
+            (&["export", "--storepath", "x"], "'--store-path'"),
+            (&["--listen", "x", "export", "--store_path"], "'--store-path'"),
+        ];
+        for (arguments, meant) in near {
+            let said = said(arguments);
+            assert!(said.contains("similar") && said.contains(meant), "{said}");
+        }
+        for far in [["--zzzzzz"].as_slice(), &["zzzzzz"], &["export", "--listen"]] {
+            assert!(!said(far).contains("similar"), "{}", said(far));
         }
     }
 }

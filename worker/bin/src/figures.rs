@@ -1,7 +1,7 @@
 //! What the worker counts of itself, for Prometheus, and whether it is ready. Tells of its actions by name, and of nothing that
 //! came with a plan.
 
-use escapement_figures::{Answers, Process, Push, open_metrics};
+use escapement_figures::{Answers, Endpoint, Process, Push, open_metrics};
 use escapement_otlp::{Export, Signal};
 use escapement_sdk::{AttemptEnd, AttemptEvent, SessionEvent, WorkerHandle};
 use prometheus_client::metrics::counter::Counter;
@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The figures of a worker. Cheap to clone: the clones count together.
@@ -160,8 +160,8 @@ impl Figures {
     /// # Errors
     /// The address cannot be had, or the operating system gives no thread.
     pub fn serve(&self, address: Option<SocketAddr>, push: Option<Push>) -> std::io::Result<()> {
-        let listener = address.map(TcpListener::bind).transpose()?;
-        escapement_figures::serve(listener, push, self.clone())
+        let endpoint = address.map(Endpoint::take).transpose()?;
+        escapement_figures::serve(endpoint, push, self.clone())
     }
 
     /// The worker that they are of. The first one counts.

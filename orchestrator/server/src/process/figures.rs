@@ -6,12 +6,11 @@ use crate::host::handle::{EngineHandle, Lane};
 use crate::process::security::{Security, cannot_export};
 use escapement_engine::Input;
 use escapement_keys::Keys;
-use escapement_metrics::{Figures, Look, Source};
+use escapement_metrics::{Endpoint, Figures, Look, Source};
 use escapement_otlp::Export;
 use escapement_sinks::{Deliveries, DeliveryFigures};
 use escapement_traces::SERVICE_NAME;
 use escapement_transport::tls::TlsServer;
-use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -22,12 +21,12 @@ use tokio::sync::watch;
 /// [`Failure::Listen`], or what is wrong with the collector.
 pub(super) fn listen(config: &Config) -> Result<Option<Figures>, Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    let bind = |address| TcpListener::bind(address).map_err(|source| Failure::Listen { address, source });
-    let listener = config.metrics_listen.map(bind).transpose()?;
+    let take = |address| Endpoint::take(address).map_err(|source| Failure::Listen { address, source });
+    let endpoint = config.metrics_listen.map(take).transpose()?;
     let push = config.traces.otlp.push(SERVICE_NAME, version);
     let push = push.map_err(|fault| cannot_export(config, fault))?;
     let sampling = config.traces.sampling();
-    let figures = Figures::new(listener, push, config.metrics_max_actions, version, sampling);
+    let figures = Figures::new(endpoint, push, config.metrics_max_actions, version, sampling);
     Ok(figures.inspect(|figures| figures.metrics.set_executions_max(config.max_queued_executions)))
 }
 

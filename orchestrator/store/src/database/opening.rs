@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
@@ -234,18 +235,31 @@ fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
     }
 }
 
+/// Takes the lock. A holder that was killed has a moment to let go of it.
 pub(crate) fn lock(files: &dyn Files, path: &Path) -> Result<Lock, StoreFault> {
-    let locked = files.lock(path).map_err(|error| cannot_open(path, error))?;
-    locked.ok_or_else(|| StoreFault::Locked {
-        path: path.to_owned(),
-        holder: holder(files, path),
-    })
+    let end = Instant::now() + LOCK_PATIENCE;
+    loop {
+        if let Some(lock) = files.lock(path).map_err(|error| cannot_open(path, error))? {
+            return Ok(lock);
+        }
+        if Instant::now() >= end {
+            let (path, holder) = (path.to_owned(), holder(files, path));
+            return Err(StoreFault::Locked { path, holder });
+        }
+        std::thread::sleep(LOCK_INTERVAL);
+    }
 }
 
 /// What the holder of the lock has written into it.
 fn holder(files: &dyn Files, path: &Path) -> Option<String> {
     let mut said = [0; 512];
     let n_read = files.open(path, false).ok()?.read_at(&mut said, 0).ok()?;
-    let said = String::from_utf8_lossy(&said[..n_read]).trim().to_owned();
-    (!said.is_empty()).then_some(said)
+    let said = String::from_utf8_lossy(&said[..n_read]);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
+
+/// How long a start waits for the lock: the kernel ends a killed process and its writes within this.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it tries.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);

@@ -66,7 +66,7 @@ fn a_second_orchestrator_on_the_directory_is_refused() {
         "{said}"
     );
     assert!(
-        said.contains(&format!("process {:<7} on host", std::process::id())),
+        said.contains(&format!("process {} on host", std::process::id())),
         "{said}"
     );
     // A lock that somebody takes for a leftover and deletes changes nothing.
@@ -75,6 +75,22 @@ fn a_second_orchestrator_on_the_directory_is_refused() {
     assert!(matches!(fault, StoreFault::Locked { .. }), "{fault:?}");
     drop(first);
     open(&directory);
+}
+
+#[test]
+fn a_start_waits_for_a_holder_that_is_about_to_end() {
+    let directory = Scratch::new();
+    let holder = open(&directory);
+    let (started, starts) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            started.send(()).unwrap();
+            open(&directory);
+        });
+        starts.recv().unwrap();
+        std::thread::yield_now();
+        drop(holder);
+    });
 }
 
 #[test]
