@@ -2,7 +2,7 @@
 
 use super::graph;
 use super::links::{Keys, Links, Rendered};
-use super::reading::{self, Object, Reading};
+use super::reading::{self, Fields, Object, Reading};
 use super::step;
 use super::violations::{Code, Violations};
 use super::{Constraints, Plan, Step, StepKind, Template};
@@ -18,7 +18,7 @@ use escapement_model::opaque::{Malformed, ValueView, encode_value, items, value_
 // RUN-1.1
 /// Reads a document. `new_step` is the key of the step that messages call `(new step)`.
 pub(super) fn read(document: &Opaque, new_step: Option<&str>) -> Result<Plan, Violations> {
-    let mut reading = Reading::default();
+    let mut reading = Reading::of(FIELDS);
     if !is_readable(&mut reading, document) {
         return Err(reading.conclude(()).expect_err("it has a violation"));
     }
@@ -156,6 +156,83 @@ fn repeat_calls(reading: &mut Reading<'_>, keys: &Keys<'_>, steps: &mut [Step], 
     }
 }
 
+/// The objects of a document and their fields, for messages about unknown fields. The first object that has a field is named.
+const FIELDS: Fields = &[
+    (
+        "steps[].retry",
+        &[
+            "max_retries",
+            "backoff_ms",
+            "multiplier",
+            "max_backoff_ms",
+            "escalate",
+        ],
+    ),
+    ("steps[].config", CONFIG),
+    ("steps[].verify", &["tool_name", "tool_args"]),
+    ("steps[]", STEP),
+    ("constraints", &["must_produce", "expected_artifact_type"]),
+    (
+        "",
+        &[
+            "schema",
+            "name",
+            "goal",
+            "description",
+            "parallel",
+            "narrative",
+            "output",
+            "constraints",
+            "steps",
+        ],
+    ),
+];
+const STEP: &[&str] = &[
+    "key",
+    "order",
+    "type",
+    "name",
+    "description",
+    "config",
+    "depends_on",
+    "required",
+    "async",
+    "timeout_ms",
+    "retry",
+    "on_success",
+    "on_failure",
+    "on_dependency_failure",
+    "verify",
+    "freshness",
+    "metadata",
+];
+/// Those of all types.
+const CONFIG: &[&str] = &[
+    "tool_name",
+    "tool_args",
+    "prompt",
+    "choices",
+    "context",
+    "tools",
+    "model",
+    "max_iterations",
+    "question",
+    "input_type",
+    "options",
+    "default_answer",
+    "condition",
+    "true_step",
+    "false_step",
+    "steps",
+    "batch_size",
+    "wait_all",
+    "loop_step",
+    "pass_iteration",
+    "loop_condition",
+    "plan_id",
+    "revision_digest",
+    "input",
+];
 /// What a document says first.
 const SCHEMA: &str = "escapement.plan/1";
 /// Bytes of an encoded document: 1 MiB.

@@ -4,6 +4,7 @@
 
 mod object;
 mod place;
+mod unknown;
 mod value;
 
 use super::violations::{Code, Violation, Violations};
@@ -14,6 +15,7 @@ use escapement_model::limits::VIOLATIONS_MAX;
 
 pub(crate) use object::Object;
 pub(crate) use place::{Part, Place, cut};
+pub(crate) use unknown::Fields;
 pub(crate) use value::{list, object, one_of, text, wrong_type};
 
 /// A document while it is read: where the reader is, and what was found.
@@ -23,9 +25,21 @@ pub(crate) struct Reading<'a> {
     /// By place, then as found: the first violations in document order, whatever the order in which they are found.
     violations: BTreeMap<(Vec<usize>, usize), Violation>,
     n_found: usize,
+    /// The objects of the document, if those inside one another are known beforehand.
+    fields: Fields,
+    /// Unknown fields that were compared with known ones.
+    n_compared: usize,
 }
 
 impl<'a> Reading<'a> {
+    /// Begins to read a document that has these objects.
+    pub(crate) fn of(fields: Fields) -> Self {
+        Self {
+            fields,
+            ..Self::default()
+        }
+    }
+
     /// Reads a part of what is read now; `number` orders it among the parts beside it.
     pub(crate) fn within<T>(
         &mut self,
@@ -65,6 +79,18 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Notes an unknown field of the object that is read now. `number` orders it among the others; `here`: the fields that it has.
+    pub(crate) fn unknown_field(&mut self, number: usize, name: &'a str, here: &[&'static str]) {
+        self.n_compared += 1;
+        let message = match self.n_compared > COMPARED_MAX {
+            true => String::from("There is no such field here."),
+            false => unknown::message(name, &self.at, here, self.fields),
+        };
+        self.within(number, Part::Field(name), |reading| {
+            reading.violation(Code::UnknownField, || message);
+        });
+    }
+
     /// Notes what is wrong with another place.
     pub(crate) fn violation_at(&mut self, place: Place, code: Code, message: impl FnOnce() -> String) {
         if self.takes(&place.order) {
@@ -100,3 +126,6 @@ impl<'a> Reading<'a> {
         }
     }
 }
+
+/// Unknown fields of one document that are compared with known ones: a document may have a hundred thousand.
+const COMPARED_MAX: usize = 32;

@@ -17,3 +17,4 @@ mod paying;
 mod rendering;
 mod right;
 mod splicing;
+mod unknown_fields;

@@ -13,7 +13,8 @@ use escapement_model::opaque::{ValueView, entries};
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
     left: BTreeMap<&'a str, ValueView<'a>>,
-    n_taken: usize,
+    /// The fields that were taken, in this order.
+    taken: Vec<&'static str>,
 }
 
 impl<'a> Object<'a> {
@@ -22,7 +23,7 @@ impl<'a> Object<'a> {
         let entries = entries(object).map(|entry| entry.expect("only objects that were checked are read"));
         Self {
             left: entries.collect(),
-            n_taken: 0,
+            taken: Vec::new(),
         }
     }
 
@@ -33,10 +34,12 @@ impl<'a> Object<'a> {
         name: &'static str,
         read: impl FnOnce(&mut Reading<'a>, ValueView<'a>) -> Option<T>,
     ) -> Option<T> {
-        self.n_taken += 1;
+        self.taken.push(name);
         match self.left.remove(name) {
             None | Some(ValueView::Null) => None,
-            Some(value) => reading.within(self.n_taken, Part::Field(name), |reading| read(reading, value)),
+            Some(value) => reading.within(self.taken.len(), Part::Field(name), |reading| {
+                read(reading, value)
+            }),
         }
     }
 
@@ -48,9 +51,9 @@ impl<'a> Object<'a> {
         read: impl FnOnce(&mut Reading<'a>, ValueView<'a>) -> Option<T>,
     ) -> Option<T> {
         if !self.has(name) {
-            self.n_taken += 1;
+            self.taken.push(name);
             self.left.remove(name);
-            return reading.within(self.n_taken, Part::Field(name), |reading| {
+            return reading.within(self.taken.len(), Part::Field(name), |reading| {
                 reading.violation(Code::InvalidField, || "Required.".to_string());
                 None
             });
@@ -66,7 +69,7 @@ impl<'a> Object<'a> {
         code: Code,
         message: &str,
     ) {
-        let after_all = self.n_taken + 1;
+        let after_all = self.taken.len() + 1;
         reading.within(after_all, Part::Field(name), |reading| {
             reading.violation(code, || message.to_string());
         });
@@ -154,9 +157,9 @@ impl<'a> Object<'a> {
         name: &'static str,
         read: impl FnOnce(&mut Reading<'a>, &'a [u8]),
     ) {
-        self.n_taken += 1;
+        self.taken.push(name);
         let value = self.left.remove(name).unwrap_or(ValueView::Null);
-        reading.within(self.n_taken, Part::Field(name), |reading| match value {
+        reading.within(self.taken.len(), Part::Field(name), |reading| match value {
             ValueView::Null => read(reading, &[]),
             value => {
                 if let Some(object) = object(reading, value) {
@@ -195,10 +198,8 @@ impl<'a> Object<'a> {
 
     /// Notes every field that was not taken.
     pub(crate) fn finish(self, reading: &mut Reading<'a>) {
-        for (number, name) in (self.n_taken + 2..).zip(self.left.into_keys()) {
-            reading.within(number, Part::Field(name), |reading| {
-                reading.violation(Code::UnknownField, || "There is no such field here.".to_string());
-            });
+        for (number, name) in (self.taken.len() + 2..).zip(self.left.into_keys()) {
+            reading.unknown_field(number, name, &self.taken);
         }
     }
 }
