@@ -184,6 +184,7 @@ async fn a_worker_in_python_says_what_its_actions_are_like_and_what_they_take() 
         output_schema: r#"{"type": "object"}"#.to_owned(),
         produces: vec!["text".to_owned()],
         alternatives: vec!["echo".to_owned()],
+        ..ActionTraits::default()
     };
     assert_eq!(greet.traits, Some(traits));
 }

@@ -40,6 +40,7 @@ pub(crate) fn of_all(said: &[Bytes]) -> Option<ActionTraits> {
         },
         produces: both(one.produces, &other.produces),
         alternatives: both(one.alternatives, &other.alternatives),
+        not_for_planners: one.not_for_planners && other.not_for_planners,
     })
 }
 
@@ -94,6 +95,7 @@ mod tests {
             output_schema: "{}".to_owned(),
             produces: produces.iter().map(|name| (*name).to_owned()).collect(),
             alternatives: vec!["other".to_owned()],
+            not_for_planners: true,
         }
     }
 
@@ -102,6 +104,7 @@ mod tests {
         let safe = traits(Effect::Pure, Risk::Safe, &["image", "text"]);
         assert_eq!(of_all(&[kept(Some(safe.clone()))]), Some(safe.clone()));
         let careful = ActionTraits {
+            not_for_planners: false,
             idempotent: false,
             output_schema: "[]".to_owned(),
             ..traits(Effect::World, Risk::Destructive, &["text"])

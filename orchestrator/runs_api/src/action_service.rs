@@ -187,6 +187,7 @@ fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> 
         action: profile.action,
         skill: profile.skill,
         idempotent: profile.idempotent,
+        not_for_planners: profile.not_for_planners,
         attempt_ms: u64::try_from(profile.attempt_ms).unwrap_or(0),
         ..ActionProfile::default()
     };
@@ -230,6 +231,7 @@ fn view(profile: &ActionProfile, updated_at: i64) -> v1::ActionProfile {
         alternatives: profile.alternatives.clone(),
         output_schema: profile.output_schema.clone(),
         skill: profile.skill.clone(),
+        not_for_planners: profile.not_for_planners,
     }
 }
 

@@ -211,6 +211,7 @@ fn declared(traits: &v1::ActionTraits) -> ActionProfile {
         idempotent: traits.idempotent,
         produces: traits.produces.clone(),
         alternatives: traits.alternatives.clone(),
+        not_for_planners: traits.not_for_planners,
         ..ActionProfile::default()
     }
 }

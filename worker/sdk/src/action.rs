@@ -72,6 +72,7 @@ struct Traits {
     output_schema: Option<Value>,
     produces: Vec<String>,
     alternatives: Vec<String>,
+    not_for_planners: bool,
 }
 
 impl Action {
@@ -142,6 +143,13 @@ impl Action {
     #[must_use]
     pub fn alternatives<T: Into<String>>(mut self, actions: impl IntoIterator<Item = T>) -> Self {
         self.traits().alternatives = actions.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Planners are not offered it, unless a run names it: it is for tests, or part of the machinery.
+    #[must_use]
+    pub fn not_for_planners(mut self) -> Self {
+        self.traits().not_for_planners = true;
         self
     }
 
@@ -246,6 +254,7 @@ impl Traits {
             output_schema: text_of(self.output_schema.as_ref()),
             produces: self.produces.clone(),
             alternatives: self.alternatives.clone(),
+            not_for_planners: self.not_for_planners,
         }
     }
 }

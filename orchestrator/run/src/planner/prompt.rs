@@ -174,7 +174,10 @@ impl Question<'_> {
         let mut list = ListBuilder::new();
         for action in &self.catalogue.actions {
             let profile = &action.profile;
-            if self.disabled.binary_search(&profile.action).is_ok() {
+            let is_disabled = self.disabled.binary_search(&profile.action).is_ok();
+            // What the run names is in the catalogue because of that.
+            let is_hidden = profile.not_for_planners && self.planner.catalogue.is_empty();
+            if is_disabled || is_hidden {
                 continue;
             }
             let mut object = StructBuilder::new().text("name", &profile.action);

@@ -44,6 +44,9 @@ pub struct ActionProfile {
     /// True if no worker or operator has described the action so far, but one may soon.
     #[prost(bool, tag = "12")]
     pub unknown: bool,
+    /// True if planners are not offered it unless the run names it.
+    #[prost(bool, tag = "13")]
+    pub not_for_planners: bool,
     /// The skill whose health its attempts count for; the action itself if it is empty.
     #[prost(string, tag = "20")]
     pub skill: String,

@@ -6,7 +6,7 @@ use escapement_run::journal::{CompletedStep, Failure, OutcomeClass, RefusedPart}
 use escapement_run::planner::Question;
 use escapement_run::presets::Preset;
 use escapement_run::session::{Health, SkillHealth};
-use escapement_run::spec::{Constraints, Planner};
+use escapement_run::spec::{ActionProfile, Constraints, Planner};
 use escapement_run::state::PreviousPlan;
 use escapement_run::{Input, SessionNews};
 use serde_json::{Value, json};
@@ -201,4 +201,49 @@ fn a_planner_is_told_this_of_several_plans_and_a_catalogue_that_was_cut() {
     let payload = question.payload().unwrap();
     let told = json_of(ValueView::Struct(payload.as_encoded()));
     is_golden("planner_again", &without_schema(told));
+}
+
+// RUN-11.4
+#[test]
+fn an_action_that_is_not_for_planners_is_offered_to_those_whose_run_names_it() {
+    let action = |name: &str, not_for_planners| CatalogueAction {
+        profile: ActionProfile {
+            not_for_planners,
+            ..profile(name)
+        },
+        ..CatalogueAction::default()
+    };
+    let catalogue = Catalogue {
+        actions: vec![action("draw", false), action("fail", true)],
+        n_left_out: 0,
+    };
+    let offered = |named: &[&str]| {
+        let question = Question {
+            planner: &Planner {
+                action: "plan.make".to_owned(),
+                catalogue: named.iter().map(|name| (*name).to_owned()).collect(),
+                ..Planner::default()
+            },
+            goal: "draw a bear",
+            input: &opaque(&json!({})),
+            catalogue: &catalogue,
+            disabled: &[],
+            skills: &[],
+            constraints: &Constraints::default(),
+            previous: &[],
+            generation: 1,
+            parent: None,
+            answer_tokens: None,
+        };
+        let payload = question.payload().unwrap();
+        let actions = json_of(ValueView::Struct(payload.as_encoded()))["actions"].take();
+        let names = actions
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|action| action["name"].clone());
+        Value::from_iter(names)
+    };
+    assert_eq!(offered(&[]), json!(["draw"]));
+    assert_eq!(offered(&["draw", "fail"]), json!(["draw", "fail"]));
 }

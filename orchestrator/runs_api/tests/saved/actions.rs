@@ -59,6 +59,7 @@ async fn a_profile_is_put_listed_by_name_and_deleted() {
     }
     let changed = v1::ActionProfile {
         risk: v1::action_profile::Risk::Destructive.into(),
+        not_for_planners: true,
         ..profile("b")
     };
     let changed = put(&world, changed).await.unwrap();
@@ -75,7 +76,7 @@ async fn a_profile_is_put_listed_by_name_and_deleted() {
         }
         let names: Vec<&str> = found.iter().map(|profile| profile.action.as_str()).collect();
         assert_eq!(names, ["a", "b", "c", "d"], "{page_size}");
-        assert_eq!(found[1], changed);
+        assert!(found[1] == changed && changed.not_for_planners);
         let expected = v1::ActionProfile {
             updated_at: found[0].updated_at,
             ..profile("a")

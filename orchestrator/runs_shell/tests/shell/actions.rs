@@ -159,6 +159,7 @@ fn what_workers_say_of_an_action_is_its_profile_as_long_as_the_operator_says_not
             output_schema: "{}".to_owned(),
             produces: vec!["image".to_owned()],
             alternatives: vec!["other".to_owned()],
+            not_for_planners: true,
         }),
         ..action("draw")
     };
@@ -176,6 +177,7 @@ fn what_workers_say_of_an_action_is_its_profile_as_long_as_the_operator_says_not
     );
     assert_eq!(profile.produces, ["image"]);
     assert_eq!(profile.alternatives, ["other"]);
+    assert!(profile.not_for_planners);
     let silent = &catalogue.find("silent").unwrap().profile;
     assert_eq!(
         (silent.effect(), silent.risk()),

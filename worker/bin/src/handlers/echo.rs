@@ -10,6 +10,7 @@ pub fn action() -> Action {
         .effect(Effect::Pure)
         .risk(Risk::Safe)
         .idempotent()
+        .not_for_planners()
         .input_schema(json!({ "type": "object" }))
 }
 

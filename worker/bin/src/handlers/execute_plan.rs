@@ -77,6 +77,7 @@ pub fn action() -> Action {
         .description("Executes a plan and waits for its result.")
         .effect(Effect::SideEffect)
         .risk(Risk::Unusual)
+        .not_for_planners()
         .waits()
         .max_in_flight(CHILDREN_MAX)
         .input_schema(json!({

@@ -56,6 +56,7 @@ pub fn action() -> Action {
         .effect(Effect::Pure)
         .risk(Risk::Safe)
         .idempotent()
+        .not_for_planners()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,

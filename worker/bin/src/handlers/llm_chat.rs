@@ -100,6 +100,7 @@ pub fn action() -> Action {
         .description("Asks a language model.")
         .effect(Effect::Llm)
         .risk(Risk::Safe)
+        .not_for_planners()
         .input_schema(json!({
             "type": "object",
             "additionalProperties": false,
