@@ -3,6 +3,7 @@
 use crate::plan_words::text;
 use crate::script::ScriptWorker;
 use crate::world::World;
+use escapement_tests::{PrivateDirectory, WorkerSettings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -135,7 +136,7 @@ async fn s39_the_sample_plans_run_to_their_ends_with_both_arms() {
 async fn s39_loading_the_samples_twice_makes_nothing_twice() {
     let world = World::without_worker(|settings| settings).await;
     let first = world.samples().await;
-    assert_eq!(first.len(), 8);
+    assert_eq!(first.len(), 10);
 
     let second = world.samples().await;
     let ids = |samples: &BTreeMap<String, Value>| {
@@ -149,10 +150,46 @@ async fn s39_loading_the_samples_twice_makes_nothing_twice() {
             json!({"user_id": "ada", "page_size": 100}),
         )
         .await;
-    assert_eq!(listed["plans"].as_array().unwrap().len(), 8);
+    assert_eq!(listed["plans"].as_array().unwrap().len(), 10);
     for (key, autonomy_level, priority) in [("morning-routine-analysis", 3, 4), ("goal-check", 1, 7)] {
         assert_eq!(first[key]["autonomy_level"], autonomy_level);
         assert_eq!(first[key]["priority"], priority);
     }
+    world.close().await;
+}
+
+#[tokio::test]
+async fn first_samples_run_with_the_stock_worker_alone() {
+    let world = World::without_worker(|settings| settings).await;
+    let load = json!({ "user_id": "ada" });
+    let needs = |answer: &Value| answer["needs"].as_array().unwrap().clone();
+    let before = needs(&world.call("PlanService/LoadSamples", load.clone()).await);
+    assert_eq!(
+        before[0]["not_offered"], before[0]["actions"],
+        "no worker is there"
+    );
+    assert_eq!(before[0]["actions"], json!(["json.filter", "template.fill"]));
+
+    let directory = PrivateDirectory::new("run-stories-samples").unwrap();
+    let settings = WorkerSettings::new(
+        &world.contract().url(),
+        "stock",
+        directory.path(),
+        directory.path(),
+    );
+    let _worker = settings.connect().await.unwrap();
+    let answer = world.call("PlanService/LoadSamples", load).await;
+    let after = needs(&answer);
+    assert_eq!(after.len(), 10);
+    for (plan, needs) in answer["plans"].as_array().unwrap().iter().zip(&after) {
+        assert_eq!(plan["plan_id"], needs["plan_id"]);
+    }
+    let lacking = |needs: &Value| needs["not_offered"].as_array().map_or(0, Vec::len);
+    assert_eq!(after.iter().map(lacking).filter(|n| *n == 0).count(), 2);
+    let samples = world.samples().await;
+    world.sample(&samples["hello"], &[], &[]).await;
+    world
+        .sample(&samples["ask-first"], &[], &[json!({"text": "Ada"})])
+        .await;
     world.close().await;
 }

@@ -26,12 +26,13 @@ const TEST_DISK: &str = "escapement-test-disk";
 /// The simulation of runs, and what judges it.
 const RUNS_SIMULATION: &str = "escapement-runs-simulation";
 const RUNS_JUDGE: &str = "escapement-runs-judge";
-const ORCHESTRATOR: [&str; 20] = [
+const ORCHESTRATOR: [&str; 21] = [
     "escapement-contract",
     "escapement-engine",
     "escapement-simulator",
     "escapement-store",
     "escapement-codec",
+    "escapement-advice",
     "escapement-insight",
     "escapement-commands",
     "escapement-host",

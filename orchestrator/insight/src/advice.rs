@@ -1,54 +1,34 @@
 //! What looks like a mistake in a plan that is valid: times, the environment, payloads, names of actions. Forbids nothing.
 
-use crate::payload_schema::{Mismatch, mismatches};
+use escapement_advice::{PayloadWarning, PlannedCall};
 use escapement_contract::{Finding, NO_DEADLINE, Plan, looks_like_seconds};
-use escapement_model::spelling::Speller;
 use escapement_wire::v1;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the published schemas of the actions of a plan, by action, up to 256 KiB of them.
+/// Returns the published schemas of the actions of a plan, by action.
 pub fn schemas_of(plan: &Plan, published: &BTreeMap<&str, &str>) -> BTreeMap<String, String> {
-    let mut schemas = BTreeMap::new();
-    let mut bytes_left = SCHEMAS_BYTES_MAX;
-    for action in plan.steps().iter().map(|step| step.action()) {
-        let Some(schema) = published.get(action).filter(|_| !schemas.contains_key(action)) else {
-            continue;
-        };
-        let Some(left) = bytes_left.checked_sub(schema.len()) else {
-            break;
-        };
-        bytes_left = left;
-        schemas.insert(action.to_owned(), (*schema).to_owned());
-    }
-    schemas
+    escapement_advice::schemas_of(plan.steps().iter().map(|step| step.action()), published)
 }
 
-/// What these schemas say of the payloads of a plan: 100 warnings at most, within a bounded time.
+/// Returns the calls of a plan.
+fn calls_of(plan: &Plan) -> Vec<PlannedCall<'_>> {
+    let steps = plan.steps().iter().enumerate();
+    let calls = steps.map(|(n, step)| PlannedCall {
+        action: step.action(),
+        path: format!("plan.steps[{n}].payload"),
+        payload: step.payload().as_encoded(),
+    });
+    calls.collect()
+}
+
+/// Returns what these schemas say of the payloads of a plan.
 pub fn of_payloads(plan: &Plan, schemas: &BTreeMap<String, String>) -> Vec<v1::PlanFinding> {
-    let mut warnings = Vec::new();
-    let mut budget = PAYLOAD_CHECK_STEPS_MAX;
-    for (action, schema) in schemas {
-        let Ok(schema) = serde_json::from_str(schema) else {
-            continue;
-        };
-        for (n, step) in plan.steps().iter().enumerate() {
-            if step.action() != action || warnings.len() >= PAYLOAD_WARNINGS_MAX {
-                continue;
-            }
-            let found = mismatches(&schema, step.payload().as_encoded(), &mut budget);
-            warnings.extend(
-                found
-                    .into_iter()
-                    .map(|Mismatch { path, problem }| v1::PlanFinding {
-                        field: format!("plan.steps[{n}].payload{path}"),
-                        code: "PAYLOAD_MISMATCH".to_owned(),
-                        message: format!("By the input schema of {action} it {problem}."),
-                    }),
-            );
-        }
-    }
-    warnings.truncate(PAYLOAD_WARNINGS_MAX);
+    // A payload of the contract is sent as it is.
+    let found = escapement_advice::of_payloads(&calls_of(plan), schemas, |_| false);
+    let warnings = found.into_iter();
     warnings
+        .map(|PayloadWarning { path, message }| warning(&path, PayloadWarning::CODE, message))
+        .collect()
 }
 
 /// What is odd about a deadline that is asked about at an instant.
@@ -105,24 +85,10 @@ pub fn unknown_actions(plan: &Plan, offered: &BTreeSet<&str>) -> Vec<String> {
         .collect()
 }
 
-/// For each of these actions, the names that may have been meant.
+/// Returns, for each of these actions, the names that may have been meant.
 pub fn suggestions(unknown: &[String], offered: &BTreeSet<&str>) -> Vec<v1::UnknownAction> {
-    if unknown.is_empty() {
-        return Vec::new();
-    }
-    let mut speller = Speller::new(offered);
-    unknown
-        .iter()
-        .map(|action| v1::UnknownAction {
-            action: action.clone(),
-            suggestions: speller.suggestions(action),
-        })
+    let suggested = escapement_advice::suggestions(unknown, offered).into_iter();
+    suggested
+        .map(|(action, suggestions)| v1::UnknownAction { action, suggestions })
         .collect()
 }
-
-/// Bytes of the schemas that one plan is held against: 256 KiB. Actions beyond it are not checked.
-const SCHEMAS_BYTES_MAX: usize = 256 << 10;
-/// Values, keys and alternatives that are looked at for one plan: some milliseconds. Nothing is found beyond it.
-const PAYLOAD_CHECK_STEPS_MAX: usize = 100_000;
-/// Warnings about payloads in one answer.
-const PAYLOAD_WARNINGS_MAX: usize = 100;

@@ -12,7 +12,6 @@ mod graph;
 mod input;
 mod json;
 mod layout;
-mod payload_schema;
 mod plan;
 mod rails;
 #[cfg(test)]

@@ -392,8 +392,8 @@ impl PlanService for Plans {
             caller: &caller,
             namespace: &request.namespace,
         };
-        let plans = Plans::load_samples(self, &request.user_id, saver).await?;
-        Ok(Response::new(v1::LoadSamplesResponse { plans }))
+        let answer = Plans::load_samples(self, &request.user_id, saver).await?;
+        Ok(Response::new(answer))
     }
 
     async fn import_plan(

@@ -385,7 +385,7 @@ const LOCALE_CHARS_MAX: usize = 35;
 /// Whose a run is if the request does not say.
 const USER: &str = "default";
 /// The action that `llm_decision` steps call if the request does not say.
-const LLM_ACTION: &str = "llm.chat";
+pub(crate) const LLM_ACTION: &str = "llm.chat";
 /// The priority of a run if neither the request nor a saved plan says.
 const PRIORITY: u32 = 5;
 /// Retries of a failed run in a chain if no saved plan says.

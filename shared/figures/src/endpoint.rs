@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// An address to listen on. If another process has it, it is taken as soon as it is free, so that the successor of a process
-/// that drains may start beside it.
+/// An address to listen on. An address that another process has is taken once it is free.
+/// So the successor of a process that drains may start while it drains.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -43,7 +43,7 @@ impl Endpoint {
 }
 
 async fn when_free(address: SocketAddr) -> Result<tokio::net::TcpListener> {
-    warn!(%address, "address of metrics in use; served once it is free");
+    warn!(%address, "metrics address in use");
     loop {
         match tokio::net::TcpListener::bind(address).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => tokio::time::sleep(INTERVAL).await,
@@ -52,7 +52,7 @@ async fn when_free(address: SocketAddr) -> Result<tokio::net::TcpListener> {
     }
 }
 
-/// How often an address that another process has is tried.
+/// Time between two tries.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 #[cfg(test)]

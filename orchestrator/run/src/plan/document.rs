@@ -206,7 +206,7 @@ const STEP: &[&str] = &[
     "freshness",
     "metadata",
 ];
-/// Those of all types.
+/// Fields of the configurations of all types.
 const CONFIG: &[&str] = &[
     "tool_name",
     "tool_args",

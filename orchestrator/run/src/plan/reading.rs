@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
     pub(crate) fn unknown_field(&mut self, number: usize, name: &'a str, here: &[&'static str]) {
         self.n_compared += 1;
         let message = match self.n_compared > COMPARED_MAX {
-            true => String::from("There is no such field here."),
+            true => String::from("unknown field"),
             false => unknown::message(name, &self.at, here, self.fields),
         };
         self.within(number, Part::Field(name), |reading| {

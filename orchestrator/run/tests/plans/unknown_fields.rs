@@ -40,22 +40,21 @@ fn the_field_that_was_meant_is_named_with_its_path() {
     for (pointer, field, path) in meant {
         let said = message(pointer, field);
         assert!(
-            said.ends_with(&format!("Is {path} meant?")),
+            said.ends_with(&format!("did you mean `{path}`?")),
             "{pointer} {field}: {said}"
         );
     }
 }
 
 #[test]
-fn the_fields_that_there_are_are_named_if_none_is_near() {
+fn fields_of_the_object_are_listed_if_none_is_near() {
     let said = message("/steps/0/retry", "zzzzzzzz");
     assert_eq!(
         said,
-        "There is no such field here. The fields are max_retries, backoff_ms, multiplier, max_backoff_ms, escalate."
+        "unknown field; the fields are max_retries, backoff_ms, multiplier, max_backoff_ms, escalate"
     );
 }
 
-/// The table by which fields of other objects are found is what is read.
 #[test]
 fn every_field_of_every_object_is_found_from_the_object_around_it() {
     let objects = [
@@ -69,7 +68,7 @@ fn every_field_of_every_object_is_found_from_the_object_around_it() {
     ];
     let fields = |pointer: &str| -> Vec<String> {
         let said = message(pointer, "zzzzzzzz");
-        let (_, fields) = said.split_once("The fields are ").unwrap();
+        let (_, fields) = said.split_once("the fields are ").unwrap();
         fields
             .trim_end_matches('.')
             .split(", ")
@@ -81,7 +80,7 @@ fn every_field_of_every_object_is_found_from_the_object_around_it() {
         for field in fields(object).iter().filter(|field| !there.contains(field)) {
             let said = message(around, field);
             assert!(
-                said.contains(&format!(" {path}.{field} ")),
+                said.contains(&format!("`{path}.{field}`")),
                 "{around} {field}: {said}"
             );
         }
@@ -90,12 +89,12 @@ fn every_field_of_every_object_is_found_from_the_object_around_it() {
     let of_config = fields("/steps/0/config");
     for field in of_step.iter().filter(|field| !of_config.contains(field)) {
         let said = message("/steps/0/config", field);
-        assert!(said.contains(&format!(" steps[0].{field} ")), "{field}: {said}");
+        assert!(said.contains(&format!("`steps[0].{field}`")), "{field}: {said}");
     }
 }
 
 #[test]
-fn very_many_unknown_fields_cost_no_more_than_some() {
+fn many_unknown_fields_are_compared_within_a_bound() {
     let mut document: Value = full();
     let object = document.as_object_mut().unwrap();
     for n in 0..2_000 {
@@ -104,7 +103,7 @@ fn very_many_unknown_fields_cost_no_more_than_some() {
     let violations = plan::read(&encoded(&document)).unwrap_err();
     let messages = || violations.iter().map(|violation| violation.message.as_str());
     assert_eq!(
-        messages().filter(|said| said.contains("The fields are")).count(),
+        messages().filter(|said| said.contains("the fields are")).count(),
         32
     );
 }

@@ -205,7 +205,7 @@ fn a_planner_is_told_this_of_several_plans_and_a_catalogue_that_was_cut() {
 
 // RUN-11.4
 #[test]
-fn an_action_that_is_not_for_planners_is_offered_to_those_whose_run_names_it() {
+fn planners_are_offered_a_hidden_action_if_the_run_names_it() {
     let action = |name: &str, not_for_planners| CatalogueAction {
         profile: ActionProfile {
             not_for_planners,

@@ -2,22 +2,28 @@
 
 use bytes::Bytes;
 use escapement_model::Opaque;
+use escapement_run::plan::{self, StepKind};
+use escapement_runs_shell::catalogue::catalogue;
 use escapement_wire::json;
 use escapement_wire::runs::v1;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 use super::reading::New;
 use super::{Plans, SavedRequest, Saver, plan_view};
+use crate::caller::Caller;
 use crate::errors::Rejection;
+use crate::resolution::LLM_ACTION;
 
 impl Plans {
     pub(super) async fn load_samples(
         &self,
         user_id: &str,
         saver: Saver<'_>,
-    ) -> Result<Vec<v1::Plan>, Rejection> {
-        let mut plans = Vec::new();
+    ) -> Result<v1::LoadSamplesResponse, Rejection> {
+        let mut answer = v1::LoadSamplesResponse::default();
+        let offered = self.offered_to(saver.caller).await?;
         for text in SAMPLES {
             let sample = Sample::read(text);
             let plan = v1::Plan {
@@ -42,12 +48,41 @@ impl Plans {
                 step_key: String::new(),
                 spelled: Bytes::new(),
             };
+            let needed = needed(&sample.document);
             let document = Some(sample.document);
             let shown = self.save_new(&new, document, Some(request), saver).await?;
-            plans.push(plan_view(&shown));
+            let plan = plan_view(&shown);
+            answer.needs.push(v1::SampleNeeds {
+                plan_id: plan.plan_id.clone(),
+                not_offered: needed.difference(&offered).cloned().collect(),
+                actions: needed.into_iter().collect(),
+            });
+            answer.plans.push(plan);
         }
-        Ok(plans)
+        Ok(answer)
     }
+
+    /// Returns the actions that workers offer now, as far as the caller may list them.
+    async fn offered_to(&self, caller: &Caller) -> Result<BTreeSet<String>, Rejection> {
+        let catalogue = catalogue(&self.runs, |_| true).await?;
+        let offered = catalogue.actions.into_iter().map(|action| action.profile.action);
+        Ok(offered.filter(|action| caller.lists_action(action)).collect())
+    }
+}
+
+/// Returns the actions that a run of the sample calls.
+fn needed(document: &Opaque) -> BTreeSet<String> {
+    let plan = plan::read(document).expect("samples are plans");
+    let asks_a_model = plan
+        .steps
+        .iter()
+        .any(|step| matches!(step.kind, StepKind::LlmDecision(_)));
+    let model = asks_a_model.then(|| LLM_ACTION.to_owned());
+    plan.actions()
+        .into_iter()
+        .map(str::to_owned)
+        .chain(model)
+        .collect()
 }
 
 /// A plan that comes with the orchestrator.
@@ -78,7 +113,9 @@ impl Sample {
     }
 }
 
-const SAMPLES: [&str; 8] = [
+const SAMPLES: [&str; 10] = [
+    include_str!("../../samples/hello.json"),
+    include_str!("../../samples/ask-first.json"),
     include_str!("../../samples/morning-routine-analysis.json"),
     include_str!("../../samples/weekly-goal-review.json"),
     include_str!("../../samples/email-processing-pipeline.json"),

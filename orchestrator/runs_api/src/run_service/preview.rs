@@ -4,9 +4,11 @@ use super::Runs;
 use super::create::{Resolved, as_it_would_be};
 use crate::caller::Caller;
 use crate::errors::Rejection;
+use escapement_advice::{PayloadWarning, PlannedCall};
 use escapement_model::Opaque;
-use escapement_model::spelling::Speller;
-use escapement_run::plan::{self, Violations};
+use escapement_model::opaque::{ValueView, value_of};
+use escapement_run::catalogue::Catalogue;
+use escapement_run::plan::{self, Plan, Violations, constraints};
 use escapement_run::{planner, preview};
 use escapement_runs_shell::Origin;
 use escapement_runs_shell::catalogue::catalogue;
@@ -35,6 +37,7 @@ impl Runs {
         Ok(v1::PreviewRunResponse {
             valid: true,
             violations: Vec::new(),
+            warnings: self.payload_warnings(plan, &made.origin).await?,
             attempts_max: n(preview.attempts_max),
             model_calls_max: n(preview.model_calls_max),
             tool_calls_max: n(preview.tool_calls_max),
@@ -63,14 +66,37 @@ impl Runs {
         let rights = self.runs.rights();
         let mut known = self.runs.seen().names();
         known.retain(|action| rights.permit(origin, action));
-        let mut speller = Speller::new(&known.iter().map(String::as_str).collect());
-        let suggestions = unknown.iter().map(|action| v1::ActionSuggestion {
-            action: action.clone(),
-            similar: speller.suggestions(action),
-        });
+        let known = known.iter().map(String::as_str).collect();
+        let suggested = escapement_advice::suggestions(unknown, &known).into_iter();
+        let suggestions = suggested.map(|(action, similar)| v1::ActionSuggestion { action, similar });
         suggestions
             .filter(|suggestion| !suggestion.similar.is_empty())
             .collect()
+    }
+
+    /// Holds the arguments of the plan's calls against the schemas that workers publish now.
+    async fn payload_warnings(
+        &self,
+        plan: &Plan,
+        origin: &Origin,
+    ) -> Result<Vec<v1::PlanViolation>, Rejection> {
+        let arguments = constraints::arguments_of(plan);
+        let called: BTreeSet<String> = arguments
+            .iter()
+            .map(|(_, action, _)| (*action).to_owned())
+            .collect();
+        if called.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (rights, origin) = (self.runs.rights(), origin.clone());
+        let is_wanted = move |action: &str| called.contains(action) && rights.permit(&origin, action);
+        let catalogue = catalogue(&self.runs, is_wanted).await?;
+        let plan = plan.clone();
+        let check = self
+            .runs
+            .readers()
+            .read_long(move |_| Ok(warnings_of(&plan, &catalogue)));
+        Ok(check.await?)
     }
 
     // RUN-11.4
@@ -87,6 +113,40 @@ impl Runs {
         };
         let catalogue = catalogue(&self.runs, is_wanted).await?;
         Ok(planner::first_prompt(spec, planner, catalogue))
+    }
+}
+
+fn warnings_of(plan: &Plan, catalogue: &Catalogue) -> Vec<v1::PlanViolation> {
+    let arguments = constraints::arguments_of(plan);
+    let calls = arguments.iter().map(|(path, action, arguments)| PlannedCall {
+        action,
+        path: path.clone(),
+        payload: arguments.as_encoded(),
+    });
+    let calls: Vec<PlannedCall<'_>> = calls.collect();
+    let offered = catalogue
+        .actions
+        .iter()
+        .filter(|action| !action.input_schema.is_empty());
+    let published = offered.map(|action| (action.profile.action.as_str(), action.input_schema.as_str()));
+    let schemas = escapement_advice::schemas_of(calls.iter().map(|call| call.action), &published.collect());
+    let warnings = escapement_advice::of_payloads(&calls, &schemas, is_reference);
+    let warnings = warnings
+        .into_iter()
+        .map(|PayloadWarning { path, message }| v1::PlanViolation {
+            path,
+            code: PayloadWarning::CODE.to_owned(),
+            message,
+        });
+    warnings.collect()
+}
+
+/// Returns true if the value is known once the call is made: a text with a reference, or the long form of one.
+fn is_reference(value: ValueView<'_>) -> bool {
+    match value {
+        ValueView::Text(text) => text.contains("${"),
+        ValueView::Struct(object) => value_of(object, "$from").is_some(),
+        ValueView::Null | ValueView::Bool(_) | ValueView::Number(_) | ValueView::List(_) => false,
     }
 }
 

@@ -172,12 +172,12 @@ impl Triggers {
 
     async fn publish(
         &self,
-        request: v1::PublishEventRequest,
+        mut request: v1::PublishEventRequest,
         caller: &Caller,
     ) -> Result<v1::PublishEventResponse, Rejection> {
         let mut fields = Fields::default();
         fields.text("type", &request.r#type, 1..=LABEL_CHARS_MAX);
-        fields.text("id", &request.id, 1..=LABEL_CHARS_MAX);
+        fields.text("id", &request.id, 0..=LABEL_CHARS_MAX);
         if EventKind::ALL.iter().any(|kind| kind.as_str() == request.r#type) {
             fields.wrong("type", "is reserved for what happens to runs and goals");
         }
@@ -191,8 +191,13 @@ impl Triggers {
             false => Heard::ByAll,
         };
         let fired_by = caller.fires(&namespace);
+        if request.id.is_empty() {
+            request.id = random_id()?;
+        }
+        let id = request.id.clone();
         let fired = self.tell(&published(namespace, heard, fired_by, request)).await?;
         Ok(v1::PublishEventResponse {
+            id,
             firings: fired
                 .into_iter()
                 .map(|fired| fired.firing)

@@ -242,6 +242,46 @@ async fn a_preview_says_how_much_a_run_can_do_and_whom_it_asks() {
 }
 
 #[tokio::test]
+async fn a_preview_warns_of_arguments_that_do_not_fit_what_workers_published() {
+    let mut world = World::new();
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["ms"],
+        "properties": {"ms": {"type": "integer"}, "note": {"type": "string"}}
+    });
+    world.handle.seen().told(vec![escapement_wire::v1::Action {
+        name: "echo".to_owned(),
+        input_schema: schema.to_string(),
+        workers: 1,
+        ..escapement_wire::v1::Action::default()
+    }]);
+    let call_of = |arguments: serde_json::Value| json!({"tool_name": "echo", "tool_args": arguments});
+    let with = |key: &str, arguments| json!({"key": key, "type": "tool_call", "config": call_of(arguments)});
+    let items = [call_of(json!({"ms": 1})), call_of(json!({"note": 1}))];
+    let request = run_of(json!([
+        with("fits", json!({"ms": 1})),
+        with("later", json!({"ms": "${fits:/ms}", "note": {"$from": "input"}})),
+        with("typo", json!({"msec": 1, "ms": "1"})),
+        {"key": "many", "type": "parallel", "config": {"steps": items}},
+        call("other", "b", &[])
+    ]));
+    let preview = v1::PreviewRunRequest { run: Some(request) };
+    let preview = world.client.preview_run(preview).await.unwrap().into_inner();
+    assert!(preview.valid);
+    let warnings = preview.warnings.iter();
+    let warnings: Vec<(&str, &str)> = warnings.map(|warning| (&*warning.path, &*warning.code)).collect();
+    let mismatch = "PAYLOAD_MISMATCH";
+    assert_eq!(
+        warnings,
+        [
+            ("steps[2].config.tool_args.ms", mismatch),
+            ("steps[2].config.tool_args.msec", mismatch),
+            ("steps[3].config.steps[1].tool_args", mismatch),
+            ("steps[3].config.steps[1].tool_args.note", mismatch),
+        ]
+    );
+}
+
+#[tokio::test]
 async fn a_revision_can_be_run_again_by_its_digest() {
     let mut world = World::new();
     let first = world.finish(run_of(json!([call("a", "echo", &[])]))).await;

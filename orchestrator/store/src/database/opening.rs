@@ -235,7 +235,7 @@ fn database_length(files: &dyn Files, path: &Path) -> Result<u64, StoreFault> {
     }
 }
 
-/// Takes the lock. A holder that was killed has a moment to let go of it.
+/// Takes the lock. Waits a moment for a holder that was killed.
 pub(crate) fn lock(files: &dyn Files, path: &Path) -> Result<Lock, StoreFault> {
     let end = Instant::now() + LOCK_PATIENCE;
     loop {
@@ -259,7 +259,7 @@ fn holder(files: &dyn Files, path: &Path) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// How long a start waits for the lock: the kernel ends a killed process and its writes within this.
+/// Longest wait for the lock: the kernel ends a killed process and its writes within this.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it tries.
+/// Time between two tries.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);

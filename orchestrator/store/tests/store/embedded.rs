@@ -81,13 +81,10 @@ fn a_second_orchestrator_on_the_directory_is_refused() {
 fn a_start_waits_for_a_holder_that_is_about_to_end() {
     let directory = Scratch::new();
     let holder = open(&directory);
-    let (started, starts) = std::sync::mpsc::channel();
+    let started = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            started.send(()).unwrap();
-            open(&directory);
-        });
-        starts.recv().unwrap();
+        scope.spawn(|| (started.wait(), drop(open(&directory))));
+        started.wait();
         std::thread::yield_now();
         drop(holder);
     });

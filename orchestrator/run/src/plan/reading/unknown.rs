@@ -1,5 +1,4 @@
 //! The message about an unknown field: the field that was probably meant, with its path, else the fields of the object.
-//! Reads nothing.
 
 use super::{Part, Place};
 use alloc::collections::BTreeSet;
@@ -11,22 +10,19 @@ use escapement_model::spelling::Speller;
 /// The objects of a document with their fields, each by its path without numbers, such as `steps[].retry`.
 pub(crate) type Fields = &'static [(&'static str, &'static [&'static str])];
 
-/// Returns the message about an unknown field of the object at a place. `here`: the fields of that object.
+/// Returns the message about an unknown field of the object at a path. `here`: the fields of that object.
 pub(super) fn message(name: &str, at: &[(usize, Part<'_>)], here: &[&'static str], all: Fields) -> String {
     let own: BTreeSet<&str> = here.iter().copied().collect();
     let meant = Speller::new(&own).suggestions(name);
     if let Some(meant) = meant.first() {
-        return format!(
-            "There is no such field here. Is {} meant?",
-            joined(&path(at), meant)
-        );
+        return format!("unknown field; did you mean `{}`?", joined(&path(at), meant));
     }
     if let Some(elsewhere) = elsewhere(name, at, all) {
-        return format!("There is no such field here. Is {elsewhere} meant?");
+        return format!("unknown field; did you mean `{elsewhere}`?");
     }
     match here {
-        [] => String::from("There is no such field here, and no other."),
-        here => format!("There is no such field here. The fields are {}.", here.join(", ")),
+        [] => String::from("unknown field; the object has none"),
+        here => format!("unknown field; the fields are {}", here.join(", ")),
     }
 }
 

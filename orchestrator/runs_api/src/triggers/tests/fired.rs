@@ -65,3 +65,37 @@ async fn a_run_knows_the_one_that_fired_its_trigger_and_the_one_that_published_i
         .unwrap();
     assert_eq!(fired.into_inner().firing.unwrap().fired_by, "");
 }
+
+#[tokio::test]
+async fn an_event_without_an_id_gets_one_and_is_another_event_each_time() {
+    let world = World::new();
+    world.trigger(on_event("e"), nothing(), "").await;
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let event = v1::PublishEventRequest {
+            r#type: "e".to_owned(),
+            ..v1::PublishEventRequest::default()
+        };
+        let answer = world
+            .triggers
+            .publish_event(by("bob", event))
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!(answer.firings.len(), 1);
+        seen.push((answer.id, answer.firings[0].run_id.clone()));
+    }
+    assert!(!seen[0].0.is_empty() && seen[0].0 != seen[1].0 && seen[0].1 != seen[1].1);
+    let again = v1::PublishEventRequest {
+        r#type: "e".to_owned(),
+        id: seen[0].0.clone(),
+        ..v1::PublishEventRequest::default()
+    };
+    let answer = world
+        .triggers
+        .publish_event(by("bob", again))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(answer.firings[0].run_id, seen[0].1);
+}

@@ -22,7 +22,13 @@ pub(crate) struct Mismatch {
 /// Returns what is wrong with a payload, at most 8.
 ///
 /// Takes what it looks at from the budget, and finds nothing more once that is used up.
-pub(crate) fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> Vec<Mismatch> {
+/// An open value fits every schema.
+pub(crate) fn mismatches(
+    schema: &Value,
+    payload: &[u8],
+    budget: &mut usize,
+    is_open: fn(ValueView<'_>) -> bool,
+) -> Vec<Mismatch> {
     let mut check = Check {
         root: schema,
         budget,
@@ -30,6 +36,7 @@ pub(crate) fn mismatches(schema: &Value, payload: &[u8], budget: &mut usize) -> 
         n_found: 0,
         found: Vec::new(),
         is_trial: false,
+        is_open,
     };
     check.value(schema, ValueView::Struct(payload), 0);
     check.found
@@ -44,6 +51,7 @@ struct Check<'a> {
     found: Vec<Mismatch>,
     /// True while an alternative is tried: then findings are counted only.
     is_trial: bool,
+    is_open: fn(ValueView<'_>) -> bool,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +64,7 @@ impl<'a> Check<'a> {
     fn value(&mut self, schema: &'a Value, value: ValueView<'a>, depth: usize) {
         // `true` allows everything, and so does what is no schema; `false` in the place of one is met where fields are.
         let Value::Object(schema) = schema else { return };
-        if depth > DEPTH_MAX || !self.spend(1 + schema.len()) {
+        if depth > DEPTH_MAX || !self.spend(1 + schema.len()) || (self.is_open)(value) {
             return;
         }
         if let Some(Value::String(reference)) = schema.get("$ref") {

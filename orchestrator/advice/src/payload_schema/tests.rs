@@ -8,7 +8,7 @@ use serde_json::json;
 fn found(schema: &Value, payload: Value) -> Vec<String> {
     let payload = to_opaque(payload.as_object().unwrap());
     let mut budget = 10_000;
-    mismatches(schema, payload.as_encoded(), &mut budget)
+    mismatches(schema, payload.as_encoded(), &mut budget, |_| false)
         .into_iter()
         .map(|mismatch| format!("{} {}", mismatch.path, mismatch.problem))
         .collect()
@@ -129,4 +129,20 @@ fn a_hostile_schema_ends_with_its_budget_and_finds_nothing_beyond() {
     let found = found(&schema, json!({}));
     assert_eq!(found.len(), MISMATCHES_MAX);
     assert!(found.iter().all(|text| text.len() < 100));
+}
+
+#[test]
+fn a_reference_fits_every_schema() {
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["ms", "list"],
+        "properties": {
+            "ms": { "type": "integer" }, "list": { "type": "array", "items": { "enum": [1, 2] } }, "flag": { "type": "boolean" },
+        },
+    });
+    let payload = json!({"ms": "open", "list": [1, "open", 3], "flag": "closed"});
+    let payload = to_opaque(payload.as_object().unwrap());
+    let is_open = |value: ValueView<'_>| value == ValueView::Text("open");
+    let found = mismatches(&schema, payload.as_encoded(), &mut 10_000, is_open);
+    let found: Vec<&str> = found.iter().map(|mismatch| mismatch.path.as_str()).collect();
+    assert_eq!(found, [".flag", ".list[2]"]);
 }
