@@ -30,7 +30,7 @@ pub const STORE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 pub const CHILD_PAUSE: Duration = Duration::from_secs(1);
 /// Readers of the store of runs, each with a connection of its own.
 pub const READERS_MAX: usize = 4;
-/// Largest number of these that calls with many documents hold concurrently.
+/// Additional readers, for calls with many documents.
 pub const LONG_READINGS_MAX: usize = 2;
 /// Questions that wait for a reader.
 pub const READERS_QUEUE_MAX: usize = 1_024;

@@ -38,7 +38,7 @@ impl RunReaders {
     /// [`StoreFault::Open`] if a connection cannot be had.
     pub fn open(store: &dyn RunStore) -> Result<Self, StoreFault> {
         let readers = |n| (0..n).map(|_| store.reader()).collect::<Result<Vec<_>, _>>();
-        let idle = readers(READERS_MAX - LONG_READINGS_MAX)?;
+        let idle = readers(READERS_MAX)?;
         Ok(Self {
             permits: Arc::new(Semaphore::new(idle.len())),
             places: Arc::new(Semaphore::new(READERS_MAX + READERS_QUEUE_MAX)),
