@@ -45,6 +45,7 @@ mod sessions;
 mod sizes;
 mod starts;
 mod states;
+mod storm;
 mod table;
 mod triggers;
 mod verbs;
