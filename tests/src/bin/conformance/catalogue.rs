@@ -90,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule(
         "heartbeats_count_in_flight",
         "Each heartbeat counts the attempts that the worker has not been released from.",
-        "session.proto, Heartbeat.in_flight: How many attempts the worker has not been released from.",
+        "session.proto, Heartbeat.in_flight: Number of attempts that the worker has not been released from.",
     ),
     rule(
         "heartbeats_hash_in_flight",

@@ -42,7 +42,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_cancel_hits_only_its_attempt,
         "The attempts beside a cancelled one run on and succeed.",
-        "session.proto, Cancel: One attempt to stop."
+        "session.proto, Cancel: An attempt to stop."
     ),
     check!(
         a_cancel_may_race_everything,

@@ -28,12 +28,12 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         an_acknowledged_outcome_is_forgotten,
         "An acknowledged outcome is neither listed nor sent again after a break.",
-        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer ..."
+        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, after any answer ..."
     ),
     check!(
         every_answer_releases_an_outcome,
         "Each verdict, one without a meaning and one from the future as well, makes the worker forget the outcome.",
-        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, whatever the answer ..."
+        "session.proto, OutcomeAcks: The worker MUST forget an outcome that was answered, after any answer ..."
     ),
     check!(
         acks_of_unknown_tokens_are_ignored,
@@ -63,12 +63,12 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         a_new_boot_wants_nothing_from_before,
         "A `Welcome` with another `boot_id` stops everything from before, without a verdict on each.",
-        "session.proto, Welcome.boot_id: A new one means that no attempt from before is wanted any more."
+        "session.proto, Welcome.boot_id: A new one means that no earlier attempt is needed."
     ),
     check!(
         verdicts_on_unknown_tokens_are_ignored,
         "A verdict on what the worker does not have changes nothing.",
-        "session.proto, Welcome.verdicts: One for each entry of `Hello.in_flight`."
+        "session.proto, Welcome.verdicts: Verdicts, one for each entry of `Hello.in_flight`."
     ),
     check!(
         many_breaks_lose_nothing,

@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         alone a_flood_of_small_messages_is_read,
         "50,000 messages of an unknown kind and 200 cancels of unknown tokens in waves neither stop the worker nor grow it by 200 MiB.",
-        "worker_service.proto, Session: Both sides MUST keep reading whatever else they do ..."
+        "worker_service.proto, Session: Both sides MUST keep reading at all times ..."
     ),
     check!(
         alone a_flood_of_large_messages_is_read,

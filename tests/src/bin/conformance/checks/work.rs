@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         an_unknown_action_is_rejected,
         "An assignment without a handler is rejected as `unknown_action`.",
-        "session.proto, RejectedAttempt.unknown_action: The worker has no such handler any more."
+        "session.proto, RejectedAttempt.unknown_action: The worker no longer has this handler."
     ),
 ];
 
