@@ -2,10 +2,11 @@
 
 use crate::Failure;
 use crate::hold_back::hold_back;
-use crate::place::{StorePath, undone, unix_ms};
+use crate::place::{StorePath, undone};
 use crate::said::{Looked, say, tell, tell_of_runs};
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use escapement_process::unix_ms;
 use escapement_store::backup::{BackedUp, Examined, Found, RestoreOptions, Restored, back_up, restore};
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, Store};

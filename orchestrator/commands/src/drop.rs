@@ -1,9 +1,10 @@
 //! `drop`: gives up what is damaged. Never touches what is whole.
 
 use crate::Failure;
-use crate::place::{StorePath, open_existing, open_runs, undone, unix_ms};
+use crate::place::{StorePath, open_existing, open_runs, undone};
 use crate::said::say;
 use clap::Args;
+use escapement_process::unix_ms;
 use escapement_store::embedded::GivenUp;
 use escapement_store::runs::RunGivenUp;
 use serde_json::json;

@@ -1,11 +1,10 @@
-//! Where a command finds its store, and the time that it is there. Reads no record.
+//! Flags for the directory of a store, and opening it.
 
 use crate::Failure;
 use clap::Args;
 use escapement_store::runs::EmbeddedRuns;
 use escapement_store::{Embedded, EmbeddedOptions, Lock, StoreFault};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the store is.
 #[derive(Args, Clone, Debug)]
@@ -47,10 +46,4 @@ pub(crate) fn open_runs(
 
 pub(crate) fn undone(what: &'static str) -> impl Fn(StoreFault) -> Failure {
     move |source| Failure::Store { what, source }
-}
-
-/// The wall clock; one before 1970 counts as 1970.
-pub(crate) fn unix_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

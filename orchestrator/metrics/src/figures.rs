@@ -8,7 +8,7 @@ use crate::label::Names;
 use escapement_codec::provenance::Provenance;
 use escapement_codec::trace::Sampling;
 use escapement_engine::{AckVerdict, Census, Ended, Reply, StoreWrite, Submitted, ToWorker};
-use escapement_transport::unix_ms;
+use escapement_process::unix_ms;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

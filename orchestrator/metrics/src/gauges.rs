@@ -8,7 +8,7 @@ use escapement_engine::{ActionView, SessionState, WorkerView};
 use escapement_otlp::{Export, Signal};
 use escapement_process::files;
 use escapement_sinks::DeliveryFigures;
-use escapement_transport::unix_ms;
+use escapement_process::unix_ms;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;

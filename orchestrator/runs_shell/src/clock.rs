@@ -1,7 +1,9 @@
 //! The clock of runs. The only file that reads one for them.
 
+use std::time::{Duration, Instant};
+
 use escapement_model::planted::{self, Bug};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use escapement_process::unix_ms;
 
 // RUN-7.8
 /// The clock of runs: the wall clock at the start of the process, from there on the monotonic clock.
@@ -18,7 +20,7 @@ impl Clock {
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
-            start_ms: wall_ms(),
+            start_ms: unix_ms(),
         }
     }
 
@@ -40,15 +42,9 @@ impl Clock {
     /// Returns the lead of the wall clock over this one now in milliseconds, negative if it is slower. A few
     /// milliseconds count as zero, as two clocks always differ a little.
     pub fn wall_ahead_ms(&self) -> i64 {
-        let ahead_ms = wall_ms().saturating_sub(self.now());
+        let ahead_ms = unix_ms().saturating_sub(self.now());
         ahead_ms.saturating_add(NONE_MS / 2).div_euclid(NONE_MS) * NONE_MS
     }
-}
-
-/// A wall clock before 1970 counts as 1970.
-pub(crate) fn wall_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A difference of the clocks is taken as a multiple of this.

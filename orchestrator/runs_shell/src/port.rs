@@ -8,6 +8,7 @@ mod settled;
 
 use bytes::Bytes;
 use escapement_model::{ExecutionId, Namespace};
+use escapement_process::unix_ms;
 use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
 use escapement_run::spec::TraceContext;
 use escapement_wire::v1;
@@ -21,19 +22,18 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status};
 use tracing::warn;
 
-use crate::clock::wall_ms;
 use crate::handle::RunsHandle;
 use crate::learning::save_said;
 use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_MESSAGE_BYTES_MAX, CONTRACT_PATIENCE,
-    RECORD_PATIENCE, WAIT_CYCLE,
+    WAIT_CYCLE,
 };
 use crate::message::Returned;
-use crate::records::ExecutionRecord;
 use crate::rights::Origin;
 use crate::seen::SeenActions;
 use crate::wanted::Wanted;
 use pauses::Pauses;
+pub(crate) use recorded::ReadExecution;
 use refused::{Refusal, refusal};
 
 /// One attempt.
@@ -195,7 +195,7 @@ where
             };
             match refused {
                 // It is certain that nothing was accepted, and that there is no time any more.
-                Refusal::NotNow { .. } if wall_ms() >= deadline => {
+                Refusal::NotNow { .. } if unix_ms() >= deadline => {
                     return Submitted::Ended(settled::never_accepted(attempt.execution_id));
                 }
                 Refusal::NotNow { reason } | Refusal::NotKnown { reason } => pauses.wait(&reason).await,
@@ -311,42 +311,6 @@ where
                 },
             }
         }
-    }
-
-    /// What is on record of an execution, as far as the contract keeps it and answers.
-    pub(crate) async fn record_of(&mut self, execution_id: ExecutionId) -> ExecutionRecord {
-        let execution_id = execution_id.to_string();
-        let request = v1::GetExecutionRequest {
-            execution_id: execution_id.clone(),
-        };
-        let Ok(Ok(found)) = timeout(RECORD_PATIENCE, self.plans.get_execution(request)).await else {
-            return ExecutionRecord::default();
-        };
-        let request = v1::ListAuditEntriesRequest {
-            execution_id,
-            from_sequence: 0,
-            page_size: None,
-        };
-        let entries = match timeout(RECORD_PATIENCE, self.plans.list_audit_entries(request)).await {
-            Ok(Ok(page)) => page.into_inner().entries,
-            Ok(Err(_)) | Err(_) => Vec::new(),
-        };
-        recorded::record(found.into_inner().execution.unwrap_or_default(), &entries)
-    }
-
-    /// Returns why an execution has not ended; `None` if it has, is not known, or the contract does not answer in time.
-    pub(crate) async fn explanation_of(
-        &mut self,
-        execution_id: ExecutionId,
-    ) -> Option<v1::ExplainExecutionResponse> {
-        let request = v1::ExplainExecutionRequest {
-            execution_id: execution_id.to_string(),
-            ..v1::ExplainExecutionRequest::default()
-        };
-        let explained = timeout(RECORD_PATIENCE, self.plans.explain_execution(request)).await;
-        let explained = explained.ok()?.ok()?.into_inner();
-        let execution = explained.execution.as_ref()?;
-        (execution.state() != v1::execution::State::Settled).then_some(explained)
     }
 
     // RUN-4.14

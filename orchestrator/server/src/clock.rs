@@ -1,7 +1,7 @@
 //! The two clocks of the shell. The only way to them for the engine and for new ids.
 
 use escapement_contract::Moment;
-pub(crate) use escapement_transport::unix_ms;
+pub(crate) use escapement_process::unix_ms;
 use std::time::Instant;
 
 /// Milliseconds since the start of the process on a clock that never goes back, and the wall clock.

@@ -6,12 +6,13 @@ use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
 use crate::peer::Peer;
 use crate::share::Tenant;
-use crate::wall_clock::{unix_ms, until};
+use crate::wall_clock::until;
 use escapement_access::{
     Access, CertificateIdentity, Credentials, Denial, JwtCache, Principal, PrincipalKind, row,
 };
 use escapement_keys::Keys;
 use escapement_model::AttemptSeal;
+use escapement_process::unix_ms;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use std::net::SocketAddr;

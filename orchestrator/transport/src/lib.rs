@@ -54,6 +54,5 @@ pub use open_files::{MAX_CONNECTIONS, connections_for};
 pub use policy_file::PolicyFile;
 pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};
-pub use wall_clock::unix_ms;
 pub use worker_places::{WorkerPlace, WorkerPlaces};
 pub use worker_roots::{CountedRoot, WorkerRoots};

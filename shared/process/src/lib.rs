@@ -2,7 +2,7 @@
 //! ask for an end.
 //! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
 //!
-//! Without a feature there are only [`stop_signal`] and [`with_causes`]: that is all that every worker has to compile.
+//! Without a feature there are only [`stop_signal`], [`unix_ms`] and [`with_causes`]: every worker compiles no more than these.
 
 #![warn(clippy::too_many_lines)]
 
@@ -24,9 +24,11 @@ pub mod settings;
 pub mod signal;
 #[cfg(feature = "log")]
 pub mod telemetry;
+mod wall_clock;
 
 pub use causes::with_causes;
 pub use signal::stop_signal;
+pub use wall_clock::unix_ms;
 
 /// Says something on stderr that no filter hides. Does not wait: see [`telemetry`].
 #[cfg(feature = "log")]

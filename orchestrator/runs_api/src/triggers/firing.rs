@@ -9,7 +9,7 @@ use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind};
-pub(super) use escapement_transport::unix_ms as now_ms;
+pub(super) use escapement_process::unix_ms as now_ms;
 use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;

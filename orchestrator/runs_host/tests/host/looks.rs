@@ -1,18 +1,13 @@
 //! Tests that reads of runs keep at most as many of them in memory as rest there.
 
-use std::sync::Arc;
-
 use escapement_model::RunId;
-use escapement_model::opaque::{ListBuilder, StructBuilder};
-use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
-use escapement_run::spec::Spec;
-use escapement_runs::{Config, NewRun};
-use escapement_runs_host::{Create, RunsHost};
-use escapement_store::runs::RunStore;
-use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
+use escapement_runs::Config;
+use escapement_runs_host::RunsHost;
+use escapement_store_kit::runs::MemoryRunsDisk;
 
-const START: i64 = 1_763_700_000_000;
+use crate::asking::{START, asks, waiting, write};
+
 /// More than rest in memory.
 const N_RUNS: u64 = 1_100;
 /// Number of runs that rest, and the one that is read.
@@ -22,49 +17,6 @@ fn id(n: u64) -> RunId {
     let mut bytes = [7; 16];
     bytes[..8].copy_from_slice(&n.to_be_bytes());
     RunId::from_random(bytes)
-}
-
-/// Returns a plan that asks a person.
-fn asks() -> Arc<Plan> {
-    let question = StructBuilder::new().text("question", "Go on?").build();
-    let step = StructBuilder::new()
-        .text("key", "ask")
-        .text("type", "user_input")
-        .object("config", question.as_encoded())
-        .build();
-    let document = StructBuilder::new()
-        .text("schema", "escapement.plan/1")
-        .text("name", "Asks")
-        .list("steps", ListBuilder::new().object(step.as_encoded()))
-        .build();
-    Arc::new(plan::read(&document).unwrap())
-}
-
-fn waiting(run_id: RunId, plan: &Arc<Plan>) -> Create {
-    Create {
-        run: NewRun {
-            run_id,
-            spec: Spec {
-                limits: Preset::Standard.limits(1),
-                policy: Preset::Standard.policy(),
-                autonomy_level: 4,
-                priority: 5,
-                user_id: "ada".to_owned(),
-                ..Spec::default()
-            },
-            plan: Arc::clone(plan),
-            profiles: Vec::new(),
-        },
-        request: None,
-        saved_plan: None,
-    }
-}
-
-fn write(host: &mut RunsHost, store: &mut MemoryRuns) {
-    while let Some(batch) = host.poll_batch() {
-        let outcome = store.commit(&batch).unwrap();
-        host.handle_committed(outcome);
-    }
 }
 
 fn n_in_memory(host: &RunsHost) -> usize {
@@ -84,7 +36,8 @@ fn looking_at_all_runs_keeps_no_more_in_memory_than_rest_there() {
     let (mut host, _) = RunsHost::open(&store, config, START).unwrap();
     let plan = asks();
     for n in 0..N_RUNS {
-        host.create(waiting(id(n), &plan), START).unwrap();
+        host.create(waiting(id(n), &plan, Preset::Standard.limits(1)), START)
+            .unwrap();
         write(&mut host, &mut store);
     }
     assert!(n_in_memory(&host) <= IN_MEMORY_MAX);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod asking;
 mod looks;
 mod saved;
 mod sessions;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{Namespace, Opaque, RunId};
-use escapement_run::journal::{Entry, OutcomeClass};
+use escapement_run::journal::OutcomeClass;
 use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::plan;
 use escapement_run::presets::Preset;
@@ -18,7 +18,7 @@ use escapement_store_kit::MemoryFault;
 use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use prost::Message;
 
-const START: i64 = 1_763_700_000_000;
+use crate::asking::{START, names};
 
 fn id() -> RunId {
     RunId::from_random([1; 16])
@@ -123,17 +123,6 @@ fn run(disk: &MemoryRunsDisk) -> MemoryRuns {
     }
 }
 
-fn names(reader: &dyn RunReader) -> Vec<&'static str> {
-    let Some(page) = reader.journal(id(), 1, usize::MAX).unwrap() else {
-        return Vec::new();
-    };
-    let entries = page
-        .entries
-        .iter()
-        .map(|entry| Entry::decode(entry.bytes.clone()).unwrap());
-    entries.map(|entry| entry.event.unwrap().name()).collect()
-}
-
 fn told(reader: &dyn RunReader, stream: &str) -> Vec<Notice> {
     let notices = reader.notices(stream, 0, 100).unwrap().into_iter();
     notices
@@ -143,7 +132,7 @@ fn told(reader: &dyn RunReader, stream: &str) -> Vec<Notice> {
 
 /// The session has the patches of the journal, and the notices are those of its entries.
 fn is_consistent(reader: &dyn RunReader) {
-    let names = names(reader);
+    let names = names(reader, id());
     let n = |wanted: &str| names.iter().filter(|name| **name == wanted).count();
     let session = stored_session(reader, "s").unwrap().unwrap_or_default();
     assert_eq!(session.state.entries().count(), n("state_patched"));

@@ -1,21 +1,15 @@
 //! What a start takes up, if it comes late.
 
-use std::sync::Arc;
-
 use escapement_model::RunId;
-use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_run::Input;
-use escapement_run::journal::Entry;
-use escapement_run::plan;
 use escapement_run::presets::Preset;
-use escapement_run::spec::{Limits, Spec};
-use escapement_runs::{Config, NewRun};
+use escapement_run::spec::Limits;
+use escapement_runs::Config;
 use escapement_runs_host::{Create, RunsHost};
-use escapement_store::runs::{RunReader, RunStore};
+use escapement_store::runs::RunStore;
 use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
-use prost::Message;
 
-const START: i64 = 1_763_700_000_000;
+use crate::asking::{START, asks, names, waiting, write};
 
 fn id(n: u8) -> RunId {
     RunId::from_random([n; 16])
@@ -31,55 +25,13 @@ fn open(store: &MemoryRuns, now: i64) -> RunsHost {
     host
 }
 
-fn write(host: &mut RunsHost, store: &mut MemoryRuns) {
-    while let Some(batch) = host.poll_batch() {
-        let outcome = store.commit(&batch).unwrap();
-        host.handle_committed(outcome);
-    }
-}
-
-/// A run that asks a person, and lives for a minute.
+/// Returns the request for a run that asks a person, and lives for a minute.
 fn create(run_id: RunId) -> Create {
-    let question = StructBuilder::new().text("question", "Go on?").build();
-    let step = StructBuilder::new()
-        .text("key", "ask")
-        .text("type", "user_input")
-        .object("config", question.as_encoded())
-        .build();
-    let document = StructBuilder::new()
-        .text("schema", "escapement.plan/1")
-        .text("name", "Asks")
-        .list("steps", ListBuilder::new().object(step.as_encoded()))
-        .build();
-    Create {
-        run: NewRun {
-            run_id,
-            spec: Spec {
-                limits: Limits {
-                    lifetime_ms: 60_000,
-                    ..Preset::Standard.limits(1)
-                },
-                policy: Preset::Standard.policy(),
-                autonomy_level: 4,
-                priority: 5,
-                user_id: "ada".to_owned(),
-                ..Spec::default()
-            },
-            plan: Arc::new(plan::read(&document).unwrap()),
-            profiles: Vec::new(),
-        },
-        request: None,
-        saved_plan: None,
-    }
-}
-
-fn names(reader: &dyn RunReader, run_id: RunId) -> Vec<&'static str> {
-    let page = reader.journal(run_id, 1, 1 << 30).unwrap().unwrap();
-    let entries = page
-        .entries
-        .iter()
-        .map(|entry| Entry::decode(&entry.bytes[..]).unwrap());
-    entries.map(|entry| entry.event.unwrap().name()).collect()
+    let limits = Limits {
+        lifetime_ms: 60_000,
+        ..Preset::Standard.limits(1)
+    };
+    waiting(run_id, &asks(), limits)
 }
 
 // RUN-9.4, RUN-7.6

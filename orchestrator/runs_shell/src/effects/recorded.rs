@@ -1,45 +1,33 @@
-//! Answers questions about executions of runs by the contract's own calls.
+//! Answers questions about executions of runs by the executor's own calls.
 
-use bytes::Bytes;
+use escapement_wire::v1::ExplainExecutionResponse;
 use tokio::sync::mpsc;
-use tonic::client::GrpcService;
-use tonic::codegen::{Body, StdError};
 
-use crate::port::Contract;
-use crate::records::{ExecutionQuestion, Question};
+use crate::port::ReadExecution;
+use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
 
 /// Answers such questions one after another. Ends once the last sender of questions is gone.
-pub(super) async fn answer<T>(mut contract: Contract<T>, mut asked: mpsc::Receiver<ExecutionQuestion>)
+pub(super) async fn answer<C>(mut contract: C, mut asked: mpsc::Receiver<ExecutionQuestion>)
 where
-    T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-    T::Error: Into<StdError>,
-    T::Future: Send,
-    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
+    C: ReadExecution<ExecutionRecord> + ReadExecution<Option<ExplainExecutionResponse>> + Send,
 {
     while let Some(question) = asked.recv().await {
         match question {
-            ExecutionQuestion::Records(Question { executions, answer }) => {
-                let mut records = Vec::with_capacity(executions.len());
-                for execution_id in executions {
-                    // The caller has gone.
-                    if answer.is_closed() {
-                        break;
-                    }
-                    records.push(contract.record_of(execution_id).await);
-                }
-                let _gone = answer.send(records);
-            }
-            ExecutionQuestion::Explanations(Question { executions, answer }) => {
-                let mut explanations = Vec::with_capacity(executions.len());
-                for execution_id in executions {
-                    if answer.is_closed() {
-                        break;
-                    }
-                    explanations.push(contract.explanation_of(execution_id).await);
-                }
-                let _gone = answer.send(explanations);
-            }
+            ExecutionQuestion::Records(records) => answer_one(&mut contract, records).await,
+            ExecutionQuestion::Explanations(explanations) => answer_one(&mut contract, explanations).await,
         }
     }
+}
+
+/// Reads one execution after another, until the caller has gone.
+async fn answer_one<A: Send>(contract: &mut (impl ReadExecution<A> + Send), question: Question<A>) {
+    let Question { executions, answer } = question;
+    let mut answers = Vec::with_capacity(executions.len());
+    for execution_id in executions {
+        if answer.is_closed() {
+            return;
+        }
+        answers.push(contract.read(execution_id).await);
+    }
+    let _gone = answer.send(answers);
 }

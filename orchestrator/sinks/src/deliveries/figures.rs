@@ -3,7 +3,7 @@
 use super::key::SinkKey;
 use crate::Queues;
 use escapement_delivery::Came;
-use escapement_transport::unix_ms;
+use escapement_process::unix_ms;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;

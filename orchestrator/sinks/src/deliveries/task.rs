@@ -10,7 +10,7 @@ use super::sender::Sender;
 use super::source::Source;
 use crate::feed::FeedSource;
 use escapement_delivery::{Answer, Came, Cursor, Delivery, Next, Now};
-use escapement_transport::unix_ms;
+use escapement_process::unix_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

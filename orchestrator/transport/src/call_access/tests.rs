@@ -1,6 +1,6 @@
 //! Who calls on a connection, and when it loses that.
 
-use super::{AccessRules, ConnectionAccess, unix_ms};
+use super::{AccessRules, ConnectionAccess};
 use crate::call_class::CallClass;
 use crate::connection_abort::ConnectionAbort;
 use crate::limits::{FAILED_AUTHENTICATIONS_MAX, PRINCIPALS_PER_CONNECTION_MAX};
@@ -8,6 +8,7 @@ use crate::peer::Peer;
 use escapement_access::{Access, CertificateIdentity, Denial, Policy, Principal, PrincipalKind, StaticToken};
 use escapement_keys::Keys;
 use escapement_model::{AttemptSeal, bearer as attempt_bearer};
+use escapement_process::unix_ms;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

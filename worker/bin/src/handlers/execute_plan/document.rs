@@ -4,6 +4,7 @@
 use super::super::{invalid, parse_json};
 use super::Input;
 use crate::digest::derived_uuid;
+use escapement_process::unix_ms;
 use escapement_sdk::{StepContext, StepError, headers};
 use escapement_wire::json::outside;
 use escapement_wire::v1::{ExecutionOptions, Plan, SubmitPlanRequest};
@@ -12,7 +13,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde::de::IntoDeserializer;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The request for this attempt of the parent's step.
 /// Made once per attempt, so that it can be sent again unchanged.
@@ -150,12 +151,6 @@ pub(super) fn descriptors() -> &'static DescriptorPool {
         DescriptorPool::decode(escapement_wire::DESCRIPTORS).expect("the build wrote a descriptor set")
     });
     &POOL
-}
-
-fn unix_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, millis)
 }
 
 fn millis(duration: Duration) -> i64 {
