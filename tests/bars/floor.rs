@@ -46,12 +46,12 @@ impl Floor {
         &self.url
     }
 
-    /// The process id of the server.
+    /// Returns the process id of the server.
     pub(crate) fn server_id(&self) -> u32 {
         self.server.id()
     }
 
-    /// The process id of the worker.
+    /// Returns the process id of the worker.
     pub(crate) fn worker_id(&self) -> u32 {
         self.worker.id()
     }
@@ -64,7 +64,7 @@ impl Floor {
         (0..n_callers).map(|_| self.channel()).collect()
     }
 
-    /// Another connection of callers.
+    /// Returns another connection of callers.
     ///
     /// # Errors
     /// The URL is none.

@@ -46,7 +46,7 @@ impl Hoard {
         Ok(Self { n_held, living })
     }
 
-    /// How many steps it has.
+    /// Returns the number of steps that it has.
     ///
     /// # Errors
     /// The session is over.
@@ -128,7 +128,7 @@ async fn live(
     }
 }
 
-/// The tokens of what came.
+/// Returns the tokens of what came.
 fn taken(response: &SessionResponse) -> Result<Vec<Bytes>, Fault> {
     match &response.message {
         Some(FromOrchestrator::Assignments(assignments)) => Ok(assignments

@@ -24,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) latencies: Vec<Duration>,
 }
 
-/// A client with room for the largest messages.
+/// Returns a client with room for the largest messages.
 pub(crate) fn client(channel: Channel) -> PlanExecutionServiceClient<Channel> {
     PlanExecutionServiceClient::new(channel)
         .max_encoding_message_size(CALLER_MESSAGE_BYTES_MAX * 2)

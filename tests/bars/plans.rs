@@ -55,7 +55,7 @@ impl Template {
         self
     }
 
-    /// The request, with a plan that was never handed in before.
+    /// Returns the request, with a plan that was never handed in before.
     pub(crate) fn fresh(&self) -> ExecutePlanRequest {
         let mut request = self.request.clone();
         if let Some(plan) = &mut request.plan {
@@ -85,7 +85,7 @@ impl Template {
         }
     }
 
-    /// How many steps it has.
+    /// Returns the number of steps that it has.
     pub(crate) fn n_steps(&self) -> usize {
         self.request.plan.as_ref().map_or(0, |plan| plan.steps.len())
     }

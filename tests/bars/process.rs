@@ -5,7 +5,7 @@ use std::time::Duration;
 use escapement_tests::Fault;
 use escapement_tests::usage::cpu_time;
 
-/// Bytes that it has given to the disk, or to the page cache on the way there.
+/// Returns the bytes that it has given to the disk, or to the page cache on the way there.
 ///
 /// # Errors
 /// The process is gone.
@@ -13,7 +13,7 @@ pub(crate) fn written_bytes(id: u32) -> Result<u64, Fault> {
     disk_bytes(id, "write_bytes:")
 }
 
-/// Bytes that came for it from the disk, and were not in the page cache.
+/// Returns the bytes that came for it from the disk, and were not in the page cache.
 ///
 /// # Errors
 /// The process is gone.

@@ -1,4 +1,4 @@
-//! One bar as a line of text and a line of JSON. Measures nothing and decides nothing but whether an aim is met.
+//! A bar as a line of text and a line of JSON. Measures nothing and decides nothing but whether an aim is met.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::statistics::Figure;
 /// A measured bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
-    /// Its name, for programs.
+    /// Name, for programs.
     pub(crate) name: &'static str,
     /// What was measured, for people.
     pub(crate) what: String,
@@ -74,7 +74,7 @@ impl Cost {
 }
 
 impl Bar {
-    /// A bar with nothing beside it.
+    /// Creates a bar with nothing beside it.
     pub(crate) fn new(
         name: &'static str,
         what: impl Into<String>,
@@ -105,7 +105,7 @@ impl Bar {
         self
     }
 
-    /// True if the aim is met, by the medians.
+    /// Returns true if the aim is met, by the medians.
     ///
     /// # Panics
     /// The aim is a ratio and there is no baseline.

@@ -53,7 +53,7 @@ impl Stage {
         })
     }
 
-    /// Another connection of callers to the product.
+    /// Returns another connection of callers to the product.
     ///
     /// # Errors
     /// The URL is none.

@@ -32,7 +32,7 @@ impl Figure {
     }
 }
 
-/// The value below which this share of the sorted values lies; the nearest one.
+/// Returns the value below which this share of the sorted values lies; the nearest one.
 ///
 /// # Panics
 /// There is none.

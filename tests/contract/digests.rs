@@ -147,7 +147,7 @@ fn requests_that_differ_have_different_digests() {
     assert_eq!(digests.len(), changes.len());
 }
 
-/// The plan as it goes over the wire, for its size alone.
+/// Returns the plan as it goes over the wire, for its size alone.
 fn encoded_bytes(plan: &PlanDraft) -> usize {
     let step = |step: &escapement_contract::StepDraft| v1::PlanStep {
         id: step.id.clone(),

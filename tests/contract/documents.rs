@@ -17,12 +17,12 @@ pub(crate) const PLAN_ID: &str = "11111111-1111-4111-8111-111111111111";
 /// The id of the execution in [`request`].
 pub(crate) const EXECUTION_ID: &str = "22222222-2222-4222-8222-222222222222";
 
-/// A UUID v4 that counts: the same number, the same id.
+/// Returns a UUID v4 that counts: the same number, the same id.
 pub(crate) fn step_id(number: usize) -> String {
     format!("{number:08x}-aaaa-4bbb-8ccc-0123456789ab")
 }
 
-/// A step without dependencies that halts the plan.
+/// Returns a step without dependencies that halts the plan.
 pub(crate) fn step(number: usize) -> StepDraft {
     StepDraft {
         id: step_id(number),
@@ -32,7 +32,7 @@ pub(crate) fn step(number: usize) -> StepDraft {
     }
 }
 
-/// A step that waits for others.
+/// Returns a step that waits for others.
 pub(crate) fn step_after(number: usize, others: &[usize]) -> StepDraft {
     StepDraft {
         depends_on: others.iter().map(|other| step_id(*other)).collect(),
@@ -40,7 +40,7 @@ pub(crate) fn step_after(number: usize, others: &[usize]) -> StepDraft {
     }
 }
 
-/// A plan that uses the field of that name for everything it may say.
+/// Returns a plan that uses the field of that name for everything it may say.
 ///
 /// Four steps: the second and third wait for the first, nobody waits for the fourth.
 pub(crate) fn request() -> RequestDraft {
@@ -77,7 +77,7 @@ pub(crate) fn request() -> RequestDraft {
     }
 }
 
-/// An environment with the key that [`request`] requires.
+/// Returns an environment with the key that [`request`] requires.
 pub(crate) fn environment() -> Opaque {
     StructBuilder::new().text("region", "eu").build()
 }
@@ -108,19 +108,19 @@ pub(crate) fn nested_lists(n_messages: usize) -> Opaque {
     StructBuilder::new().list("in", list).build()
 }
 
-/// Bytes that are no encoded object: the length points behind the end.
+/// Returns the bytes that are no encoded object: the length points behind the end.
 pub(crate) fn broken_object() -> Opaque {
     Opaque::from_encoded(Bytes::from_static(&[0x0a, 0x7f, 0x01]))
 }
 
-/// An object with a key that is not UTF-8.
+/// Returns an object with a key that is not UTF-8.
 pub(crate) fn object_with_broken_text() -> Opaque {
     Opaque::from_encoded(Bytes::from_static(&[
         0x0a, 0x06, 0x0a, 0x02, 0xff, 0xfe, 0x12, 0x00,
     ]))
 }
 
-/// An object of exactly `bytes` encoded bytes, with one entry whose key begins with `fill`.
+/// Returns an object of exactly `bytes` encoded bytes, with one entry whose key begins with `fill`.
 ///
 /// Where a length prefix grows, some sizes cannot be had with one key; a longer key helps.
 pub(crate) fn object_of(bytes: usize) -> Opaque {

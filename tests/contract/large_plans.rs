@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 const N_STEPS: usize = 1024;
 
-/// Each step after the one before.
+/// Returns each step after the one before.
 fn chain() -> Vec<StepDraft> {
     (0..N_STEPS)
         .map(|n| if n == 0 { step(0) } else { step_after(n, &[n - 1]) })
         .collect()
 }
 
-/// All steps after the first, and one after all.
+/// Returns all steps after the first, and one after all.
 fn fan_out() -> Vec<StepDraft> {
     let mut steps: Vec<StepDraft> = (0..N_STEPS - 1)
         .map(|n| if n == 0 { step(0) } else { step_after(n, &[0]) })
@@ -37,7 +37,7 @@ fn layers() -> Vec<StepDraft> {
         .collect()
 }
 
-/// The steps of each layer backwards and the last layer first, so that list order and canonical order differ.
+/// Returns the steps of each layer backwards and the last layer first, so that list order and canonical order differ.
 fn backwards(steps: Vec<StepDraft>) -> Vec<StepDraft> {
     steps.into_iter().rev().collect()
 }

@@ -12,7 +12,7 @@ use escapement_contract::{
 };
 use escapement_model::codes::{DEPENDENCY_UNRESOLVED, INVALID_PAYLOAD};
 
-/// One row of a table.
+/// A row of a table.
 pub(crate) struct Case {
     name: String,
     draft: RequestDraft,
@@ -20,7 +20,7 @@ pub(crate) struct Case {
     expected: Vec<String>,
 }
 
-/// The valid request with one change.
+/// Returns the valid request with one change.
 fn case(
     name: impl Into<String>,
     change: impl FnOnce(&mut RequestDraft),
@@ -63,7 +63,7 @@ fn policy_of(draft: &mut RequestDraft) -> &mut RetryPolicyDraft {
     plan_of(draft).retry_policy.as_mut().unwrap()
 }
 
-/// The last step, on which no other depends.
+/// Returns the last step, on which no other depends.
 fn step_of(draft: &mut RequestDraft) -> &mut StepDraft {
     &mut plan_of(draft).steps[3]
 }
@@ -75,7 +75,7 @@ fn steps(count: usize, change: impl Fn(&mut StepDraft)) -> Vec<StepDraft> {
     steps
 }
 
-/// The fields in which something was found; the codes must be those of the fields, and each finding has a message.
+/// Returns the fields in which something was found; the codes must be those of the fields, and each finding has a message.
 fn found<Accepted>(judged: Result<Accepted, Violations>) -> Vec<String> {
     let Err(violations) = judged else {
         return Vec::new();
@@ -97,7 +97,7 @@ fn found<Accepted>(judged: Result<Accepted, Violations>) -> Vec<String> {
     found
 }
 
-/// The rows of which something else is found than they say, in the request or in its plan alone.
+/// Returns the rows of which something else is found than they say, in the request or in its plan alone.
 fn differing(cases: Vec<Case>) -> Vec<String> {
     let mut differing = Vec::new();
     for Case {

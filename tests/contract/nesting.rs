@@ -73,7 +73,7 @@ const LISTED: usize = 2;
 /// Messages around a value in an object: entry and value.
 const ENTRY: usize = 2;
 
-/// Every way from a message of a call to a free-form object.
+/// Returns every way from a message of a call to a free-form object.
 fn ways() -> Vec<(MessageDescriptor, Vec<FieldDescriptor>)> {
     let mut found = Vec::new();
     for method in descriptors()
@@ -142,14 +142,14 @@ fn nesting_of(object: &Opaque) -> usize {
     nesting(&descriptor, object.as_encoded())
 }
 
-/// The message that carries nothing but the encoded object or value.
+/// Returns the message that carries nothing but the encoded object or value.
 fn carry(way: &[FieldDescriptor], object: &[u8]) -> Vec<u8> {
     way.iter().rev().fold(object.to_vec(), |content, field| {
         carried(field.number(), &content)
     })
 }
 
-/// A message with nothing but this message in it.
+/// Returns a message with nothing but this message in it.
 fn carried(number: u32, content: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::new();
     encode_key(number, WireType::LengthDelimited, &mut encoded);

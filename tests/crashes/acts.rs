@@ -46,7 +46,7 @@ impl Scene {
         }
     }
 
-    /// The beginning of the first act.
+    /// Returns the beginning of the first act.
     pub(crate) fn first() -> Self {
         Self {
             act: Act::First,

@@ -43,7 +43,7 @@ impl From<Status> for No {
 }
 
 impl No {
-    /// The reason of a refusal.
+    /// Returns the reason of a refusal.
     pub(crate) fn reason(&self) -> &str {
         match self {
             No::Gone => "",
@@ -70,12 +70,12 @@ impl Caller {
         }
     }
 
-    /// The API itself.
+    /// Returns the API itself.
     pub(crate) fn plans(&self) -> PlanExecutionServiceClient<Channel> {
         self.plans.clone()
     }
 
-    /// The events.
+    /// Returns the events.
     pub(crate) fn events(&self) -> EventServiceClient<Channel> {
         self.events.clone()
     }
@@ -115,12 +115,12 @@ impl Caller {
         Ok(execution)
     }
 
-    /// All entries, page by page.
+    /// Returns all entries, page by page.
     pub(crate) async fn record(&self, id: &str) -> Result<Vec<AuditEntry>, No> {
         Ok(calls::record_of(self.plans.clone(), id).await?)
     }
 
-    /// All entries of a settled execution as a watcher sees them.
+    /// Returns all entries of a settled execution as a watcher sees them.
     pub(crate) async fn watched(&self, id: &str) -> Result<Vec<AuditEntry>, No> {
         let request = WatchExecutionRequest {
             execution_id: id.to_owned(),
@@ -135,7 +135,7 @@ impl Caller {
         Ok(entries)
     }
 
-    /// Everything that the list shows, by id.
+    /// Returns everything that the list shows, by id.
     pub(crate) async fn list(&self) -> Result<BTreeMap<String, Execution>, No> {
         let mut all = BTreeMap::new();
         let mut page_token = String::new();
@@ -157,13 +157,13 @@ impl Caller {
     }
 }
 
-/// A request for a plan of one step, with so many bytes of payload.
+/// Returns a request for a plan of one step, with so many bytes of payload.
 pub(crate) fn request(payload_bytes: usize) -> SubmitPlanRequest {
     let step = plans::step(1, WORK).payload(json!({ "fill": "x".repeat(payload_bytes) }));
     plans::request(plans::plan([step])).as_submission()
 }
 
-/// The id of the execution that a request asks for.
+/// Returns the id of the execution that a request asks for.
 pub(crate) fn id_of(request: &SubmitPlanRequest) -> String {
     request.execution_id.clone().unwrap()
 }

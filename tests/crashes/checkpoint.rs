@@ -50,7 +50,7 @@ fn is_of_the_copy(call: &Call) -> bool {
     call.phase == PHASE && call.thread.starts_with("store-check") && call.file.ends_with(".db")
 }
 
-/// A request for a plan of almost four MiB.
+/// Returns a request for a plan of almost four MiB.
 fn large() -> SubmitPlanRequest {
     let fill = "x".repeat(950_000);
     let step = |number| plans::step(number, WORK).payload(json!({ "fill": fill }));

@@ -47,7 +47,7 @@ fn expected(call: &Call, action: Action) -> Expected {
     }
 }
 
-/// The calls with which an empty file is switched to a write-ahead log: that log is not there before.
+/// Returns the calls with which an empty file is switched to a write-ahead log: that log is not there before.
 fn is_of_the_switch(call: &Call, before: &[Call]) -> bool {
     let log = format!("{}-wal", call.file);
     let is_switched = || before.iter().any(|earlier| earlier.file == log);

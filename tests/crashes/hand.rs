@@ -40,7 +40,7 @@ impl Hand {
         })
     }
 
-    /// The next attempt, whose handler runs from now on.
+    /// Returns the next attempt, whose handler runs from now on.
     pub(crate) async fn started(&mut self) -> Result<Assignment, Gone> {
         let assignment = loop {
             match self.assignments.pop_front() {

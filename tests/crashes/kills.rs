@@ -89,7 +89,7 @@ fn check_floors(figures: &Figures, kills: u64) {
     }
 }
 
-/// One store with everybody around it.
+/// A store with everybody around it.
 struct Round {
     world: World,
     witness: Arc<Witness>,

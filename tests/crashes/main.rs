@@ -24,7 +24,7 @@ mod operators;
 mod order;
 mod sweep;
 
-/// True if there is time for every case.
+/// Returns true if there is time for every case.
 fn is_long() -> bool {
     std::env::var_os("ESCAPEMENT_LONG").is_some()
 }

@@ -112,7 +112,7 @@ pub(crate) fn is_swept(call: &Call) -> bool {
     is_long() || !is_of_a_file || call.ordinal.is_multiple_of(8)
 }
 
-/// True if the process goes on from one call to the next without a word to anybody: a kill after the first leaves
+/// Returns true if the process goes on from one call to the next without a word to anybody: a kill after the first leaves
 /// the same files and the same promises as a kill before the second.
 fn leads_to(call: &Call, next: &Call) -> bool {
     let is_next = next.phase == call.phase && next.ordinal == call.ordinal + 1;

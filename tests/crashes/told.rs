@@ -20,7 +20,7 @@ use crate::world::{Life, World};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Vec<One>);
 
-/// One execution that was asked for.
+/// An execution that was asked for.
 #[derive(Clone, Debug)]
 struct One {
     request: SubmitPlanRequest,
@@ -36,7 +36,7 @@ struct One {
     settled: Option<Vec<u8>>,
 }
 
-/// Why an execution is not as it must be.
+/// Reason why an execution is not as it must be.
 pub(crate) type Verdicts = Vec<String>;
 
 impl Told {
@@ -81,7 +81,7 @@ impl Told {
         self.one(&execution.execution_id).settled = Some(execution.encode_to_vec());
     }
 
-    /// The ids of all that were accepted for certain.
+    /// Returns the ids of all that were accepted for certain.
     pub(crate) fn accepted_ids(&self) -> Vec<String> {
         let accepted = self.0.iter().filter(|one| one.accepted.is_some());
         accepted.map(|one| id_of(&one.request)).collect()
@@ -92,7 +92,7 @@ impl Told {
         self.0.iter().filter(|one| one.settled.is_some()).count()
     }
 
-    /// True if the execution is as it was told, and not less.
+    /// Returns true if the execution is as it was told, and not less.
     pub(crate) fn agrees(&self, execution: &Execution) -> bool {
         let one = self
             .0
@@ -151,7 +151,7 @@ impl Told {
         ]
     }
 
-    /// The ids of all that were accepted for certain, with those of their plans.
+    /// Returns the ids of all that were accepted for certain, with those of their plans.
     pub(crate) fn ids_and_plans(&self) -> Vec<(String, String)> {
         let accepted = self.0.iter().filter_map(|one| one.accepted.as_ref());
         accepted
@@ -360,7 +360,7 @@ impl One {
     }
 }
 
-/// A worker that completes what it gets until it is told that it is enough, and says what that was.
+/// Returns a worker that completes what it gets until it is told that it is enough, and says what that was.
 async fn complete_everything(url: String, mut is_enough: oneshot::Receiver<()>) -> BTreeSet<String> {
     let mut handed_out = BTreeSet::new();
     let Ok(mut hand) = Hand::open(&url, 8).await else {

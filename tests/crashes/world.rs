@@ -13,7 +13,7 @@ use crate::caller::{Caller, Gone};
 /// How long a test waits for what must happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(15);
 
-/// One store and its orchestrator.
+/// A store and its orchestrator.
 pub(crate) struct World {
     process: Option<ChildProcess>,
     pub(crate) layer: FaultLayer,
@@ -21,7 +21,7 @@ pub(crate) struct World {
     flags: Vec<(String, String)>,
 }
 
-/// One process life that serves.
+/// A process life that serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) url: String,
@@ -29,7 +29,7 @@ pub(crate) struct Life {
 }
 
 impl World {
-    /// An empty one.
+    /// Creates an empty one.
     pub(crate) fn new() -> Self {
         let directory = PrivateDirectory::new("crashes").unwrap();
         std::fs::create_dir(directory.join(DISK)).unwrap();
@@ -109,7 +109,7 @@ impl World {
         self.process.insert(settings.launch().unwrap())
     }
 
-    /// The process that was started last.
+    /// Returns the process that was started last.
     pub(crate) fn process(&mut self) -> &mut ChildProcess {
         self.process.as_mut().expect("a process was started")
     }
@@ -127,7 +127,7 @@ impl World {
         status.unwrap_or_else(|fault| panic!("{fault}:\n{}", self.stderr()))
     }
 
-    /// True if no process runs.
+    /// Returns true if no process runs.
     pub(crate) fn has_ended(&mut self) -> bool {
         !self.process().is_running()
     }

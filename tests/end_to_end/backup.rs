@@ -205,7 +205,7 @@ async fn what_was_queued_at_the_backup_runs_where_the_operator_says_so() {
     assert_eq!(restored.result_of(&waits).await.status(), Status::Success);
 }
 
-/// A store with twenty settled executions whose orchestrator has ended; a bit of the result of one is flipped.
+/// Returns a store with twenty settled executions whose orchestrator has ended; a bit of the result of one is flipped.
 async fn damaged() -> (PrivateDirectory, OrchestratorSettings, Vec<String>, String) {
     let world = World::start().await;
     let worker = RecordingWorker::start(&world.orchestrator.url(), 4);

@@ -13,7 +13,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 const INSTALL: &str = "`cargo verify` installs it";
 
-/// Every proto of ours below a folder, as protoc names them.
+/// Returns every proto of ours below a folder, as protoc names them.
 fn protos(folder: &Path) -> Vec<PathBuf> {
     let mut folders = vec![folder.join("escapement")];
     let mut protos = Vec::new();
@@ -139,7 +139,7 @@ impl SecureCallers {
         })
     }
 
-    /// The block of the page in this language, with the address of the orchestrator.
+    /// Returns the block of the page in this language, with the address of the orchestrator.
     fn block(&self, language: &str) -> String {
         let page = std::fs::read_to_string(checkout::root().join("deploy/TLS.md")).unwrap();
         let (_, section) = page.split_once("## Callers in other languages\n").unwrap();
@@ -192,7 +192,7 @@ fn certificates_of_the_page(directory: &Path) {
     }
 }
 
-/// The modules that protoc makes for Python of the protos of a folder.
+/// Returns the modules that protoc makes for Python of the protos of a folder.
 pub(crate) fn python_modules(python: &Path, folder: &Path) -> PrivateDirectory {
     let directory = PrivateDirectory::new("python-client").unwrap();
     let out = directory.path().display();
@@ -204,7 +204,7 @@ pub(crate) fn python_modules(python: &Path, folder: &Path) -> PrivateDirectory {
     directory
 }
 
-/// The module that protoc makes for Go with this program in it, compiled.
+/// Returns the module that protoc makes for Go with this program in it, compiled.
 fn go_program(text: &str) -> Option<(PrivateDirectory, PathBuf)> {
     let (python, go) = (python()?, tool("go", INSTALL)?);
     let messages = tool("protoc-gen-go", INSTALL)?;

@@ -30,7 +30,7 @@ pub(crate) async fn subscribe(world: &World, types: &[&str]) -> Streaming<Subscr
         .into_inner()
 }
 
-/// The next event; none may be missing.
+/// Returns the next event; none may be missing.
 pub(crate) async fn next_event(events: &mut Streaming<SubscribeEventsResponse>) -> CloudEvent {
     let next = tokio::time::timeout(LIMIT, events.message())
         .await

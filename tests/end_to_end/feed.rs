@@ -10,7 +10,7 @@ use serde_json::json;
 use tonic::{Code, Response, Streaming};
 use tonic_types::StatusExt;
 
-/// Everything behind that place, to the newest.
+/// Returns everything behind that place, to the newest.
 fn behind(after_sequence: i64) -> ReadEventsRequest {
     ReadEventsRequest {
         after_sequence,
@@ -40,7 +40,7 @@ pub(crate) async fn rest<T>(mut events: Streaming<T>) -> Vec<T> {
     told
 }
 
-/// Why a call that reads is refused, or its stream ended.
+/// Returns the reason why a call that reads is refused, or its stream ended.
 pub(crate) async fn refused<T: std::fmt::Debug>(
     answer: Result<Response<Streaming<T>>, tonic::Status>,
 ) -> tonic::Status {

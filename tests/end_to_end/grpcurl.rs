@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A plan as the contract writes it, all fields.
+/// Returns a plan as the contract writes it, all fields.
 fn document() -> Value {
     json!({
         "id": fresh_id(), "version": 1, "created_at": unix_ms(), "name": "through grpcurl",

@@ -13,7 +13,7 @@ use escapement_wire::v1::{AuditEntry, ExecutionError, PlanResult};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// The error of a failure, after checking its code and that it is fatal and of the first step.
+/// Returns the error of a failure, after checking its code and that it is fatal and of the first step.
 #[track_caller]
 fn fatal(result: PlanResult, code: &str) -> ExecutionError {
     assert_eq!((result.status(), result.steps_executed), (Status::Failure, 0));

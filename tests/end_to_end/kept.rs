@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The folders, by their version.
+/// Returns the folders, by their version.
 fn kept() -> Vec<PathBuf> {
     let all = std::fs::read_dir(checkout::root().join("tests/kept")).unwrap();
     all.map(|folder| folder.unwrap().path()).collect()
 }
 
-/// The folder of this version, if what is not there is to be written.
+/// Returns the folder of this version, if what is not there is to be written.
 fn wanted() -> Option<PathBuf> {
     std::env::var_os("ESCAPEMENT_KEEP")?;
     let (version, _patch) = env!("CARGO_PKG_VERSION").rsplit_once('.')?;

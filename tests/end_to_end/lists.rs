@@ -22,7 +22,7 @@ async fn list(world: &World, request: ListExecutionsRequest) -> ListExecutionsRe
         .into_inner()
 }
 
-/// A world with four executions, oldest first: one ran well, one failed, one runs, one is queued.
+/// Returns a world with four executions, oldest first: one ran well, one failed, one runs, one is queued.
 async fn four_executions() -> (World, ScriptedWorker, Vec<Execution>) {
     let world = World::start_with(|settings| settings.flag("--max-running-executions", 1)).await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;

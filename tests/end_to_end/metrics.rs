@@ -38,7 +38,7 @@ async fn address_of(world: &World, process: &str) -> String {
     wait_for("the listener of metrics", LIMIT, told).await.unwrap()
 }
 
-/// The code with which `orchestrator health` ends.
+/// Returns the code with which `orchestrator health` ends.
 pub(crate) fn health(address: &str) -> Option<i32> {
     let mut command = Command::new(Binaries::build().unwrap().orchestrator);
     let output = command.args(["health", "--metrics-listen", address]).output();
@@ -48,7 +48,7 @@ pub(crate) fn health(address: &str) -> Option<i32> {
     output.status.code()
 }
 
-/// The samples of a scrape by name and labels, as they are written.
+/// Returns the samples of a scrape by name and labels, as they are written.
 pub(crate) async fn scrape(address: &str) -> BTreeMap<String, f64> {
     let (status, text) = get(address, "/metrics", "text/plain").await.unwrap();
     assert_eq!(status, 200);

@@ -8,7 +8,7 @@ use escapement_wire::v1::plan_step::OnFailure;
 use escapement_wire::v1::{Execution, ListExecutionsRequest};
 use serde_json::{Value, json};
 
-/// A plan document of one step.
+/// Returns a plan document of one step.
 fn document(action: &str, payload: Value) -> Value {
     json!({
         "id": fresh_id(), "version": 1, "created_at": 1_766_016_000_000_i64, "name": "nested",
@@ -17,7 +17,7 @@ fn document(action: &str, payload: Value) -> Value {
     })
 }
 
-/// A document that executes a document that executes one, and so on, with an `echo` at the bottom.
+/// Returns a document that executes a document that executes one, and so on, with an `echo` at the bottom.
 fn nested_document(levels: usize) -> Value {
     let innermost = document("echo", json!({ "from": "the bottom" }));
     (1..levels).fold(innermost, |inner, _| {

@@ -10,12 +10,12 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// The SQLite file of executions.
+/// Returns the SQLite file of executions.
 fn store_file(world: &World) -> PathBuf {
     world.directory.join("store/executions.db")
 }
 
-/// The result of an execution as its bytes stand in the file, read by a process that is not the orchestrator.
+/// Returns the result of an execution as its bytes stand in the file, read by a process that is not the orchestrator.
 fn stored_result(file: &Path, execution_id: &str) -> Option<PlanResult> {
     let digits: String = execution_id.chars().filter(|digit| *digit != '-').collect();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

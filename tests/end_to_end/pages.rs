@@ -55,7 +55,7 @@ struct Reader {
     programs: std::ffi::OsString,
 }
 
-/// One block of shell commands, and what the page says that it prints.
+/// A block of shell commands, and what the page says that it prints.
 struct Shown {
     command: String,
     /// The language of the block, and the block.
@@ -197,7 +197,7 @@ fn the_readme_shows_the_plan_as_it_is() {
     );
 }
 
-/// The shell blocks of a page that call grpcurl or the orchestrator, each with the block that follows it before the next.
+/// Returns the shell blocks of a page that call grpcurl or the orchestrator, each with the block that follows it before the next.
 fn shown(page: &Path) -> Vec<Shown> {
     let page = std::fs::read_to_string(checkout::root().join(page)).unwrap();
     let mut shown: Vec<Shown> = Vec::new();
@@ -222,7 +222,7 @@ fn shown(page: &Path) -> Vec<Shown> {
     shown
 }
 
-/// All JSON values of a text, one after the other.
+/// Returns all JSON values of a text, one after the other.
 fn values(text: &str) -> Vec<Value> {
     Deserializer::from_str(text)
         .into_iter::<Value>()
@@ -246,7 +246,7 @@ fn without_varying(value: Value) -> Value {
     }
 }
 
-/// Each number as one mark, whatever its digits.
+/// Returns each number as one mark, whatever its digits.
 fn without_numbers(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -143,7 +143,7 @@ impl Drop for Counter {
     }
 }
 
-/// The most that the process has ever held in memory.
+/// Returns the most that the process has ever held in memory.
 fn resident_kib_max(world: &World) -> u64 {
     let status =
         std::fs::read_to_string(format!("/proc/{}/status", world.orchestrator.process.id())).unwrap();

@@ -61,7 +61,7 @@ impl RecordingWorker {
         Self { seen, stop, running }
     }
 
-    /// Everything so far, in the order in which handlers ran.
+    /// Returns everything so far, in the order in which handlers ran.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }

@@ -348,7 +348,7 @@ async fn what_is_not_settled_or_not_there_has_no_record_yet() {
     assert_eq!(unreadable.count(), 2);
 }
 
-/// A world with a settled execution, and its file.
+/// Returns a world with a settled execution, and its file.
 async fn exported() -> (World, String, PathBuf) {
     let world = World::start().await;
     let mut worker = ScriptedWorker::connect(&world.orchestrator, &[WORK], 1).await;

@@ -44,7 +44,7 @@ fn with_retries() -> ExecutePlanRequest {
     request(plan)
 }
 
-/// The files of an execution: its record, the record in JSON, its entries, its plan.
+/// Returns the files of an execution: its record, the record in JSON, its entries, its plan.
 async fn files_of(world: &World, request: &ExecutePlanRequest) -> [String; 4] {
     let mut plans = world.orchestrator.plans();
     let execution_id = request.id();

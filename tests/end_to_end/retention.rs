@@ -16,7 +16,7 @@ use std::time::Duration;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-/// The executions that are listed, newest first, in small pages.
+/// Returns the executions that are listed, newest first, in small pages.
 async fn listed(world: &World) -> Vec<Execution> {
     let (mut all, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -218,7 +218,7 @@ async fn ids_that_the_operator_lets_go_can_be_used_again() {
     worker.stop().await;
 }
 
-/// How many executions the soak runs: in `cargo verify`, and where `ESCAPEMENT_LONG` is set.
+/// Number of executions that the soak runs: in `cargo verify`, and where `ESCAPEMENT_LONG` is set.
 const SOAK: (usize, usize) = (1_200, 20_000);
 const SOAK_CALLERS: usize = 16;
 const SOAK_KEPT: usize = 100;

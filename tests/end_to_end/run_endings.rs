@@ -55,7 +55,7 @@ async fn run_to_its_end(world: &World, n: usize) -> String {
     run.run_id
 }
 
-/// Everything behind that place, to the newest.
+/// Returns everything behind that place, to the newest.
 fn behind(after_sequence: i64) -> ReadEventsRequest {
     ReadEventsRequest {
         after_sequence,

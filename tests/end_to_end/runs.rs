@@ -16,7 +16,7 @@ fn object(value: &Value) -> Opaque {
     json::to_opaque(value.as_object().unwrap())
 }
 
-/// A plan of so many steps one after another.
+/// Returns a plan of so many steps one after another.
 fn steps(n: usize) -> Value {
     let steps: Vec<Value> = (0..n)
         .map(|at| {

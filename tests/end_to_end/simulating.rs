@@ -37,7 +37,7 @@ async fn simulate(world: &World, request: SimulatePlanRequest) -> SimulatePlanRe
     try_simulate(world, request).await.unwrap()
 }
 
-/// The simulation of a request to execute.
+/// Returns the simulation of a request to execute.
 fn simulation_of(request: &ExecutePlanRequest) -> SimulatePlanRequest {
     SimulatePlanRequest {
         plan: request.plan.clone(),
@@ -187,7 +187,7 @@ async fn a_simulation_tells_result_timeline_and_record() {
     assert_eq!(list.unwrap().into_inner().executions, []);
 }
 
-/// A result without its times.
+/// Returns a result without its times.
 fn timeless(mut result: PlanResult) -> (PlanResult, Value) {
     let context = result.error.as_mut().and_then(|error| error.context.take());
     let mut context = context
@@ -409,7 +409,7 @@ async fn thirty_days_are_simulated_at_once() {
     assert!(!answer.timeline_cut);
 }
 
-/// A plan whose one step fails again and again in no time, with so much diagnostic data that its simulation is given up soon.
+/// Returns a plan whose one step fails again and again in no time, with so much diagnostic data that its simulation is given up soon.
 fn endless() -> SimulatePlanRequest {
     let plan = plan_with_retries([step(0, WORK).on_failure(OnFailure::Retry)], i32::MAX, &["*"]);
     let failure = FailureStub {

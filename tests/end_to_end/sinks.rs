@@ -60,7 +60,7 @@ impl Sinks {
     }
 }
 
-/// An orchestrator with these sinks; `change` adds flags.
+/// Returns an orchestrator with these sinks; `change` adds flags.
 pub(crate) async fn world(
     sinks: impl FnOnce(Sinks) -> Sinks,
     change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,

@@ -13,7 +13,7 @@ use serde_json::json;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-/// An object of exactly so many encoded bytes that has the key `region`.
+/// Returns an object of exactly so many encoded bytes that has the key `region`.
 fn object_of(bytes: usize) -> Opaque {
     let around = StructBuilder::new()
         .text("region", &"x".repeat(bytes))

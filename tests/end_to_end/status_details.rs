@@ -13,7 +13,7 @@ pub(crate) fn reason(status: &Status, code: Code) -> String {
     info.reason.clone()
 }
 
-/// The field violations of a refusal as path and code.
+/// Returns the field violations of a refusal as path and code.
 #[track_caller]
 pub(crate) fn violations(status: &Status) -> Vec<(String, String)> {
     let details = status.get_error_details();

@@ -59,7 +59,7 @@ fn step_line(event: &Event) -> Option<String> {
     Some(format!("{what} step {}", step_number(step_id)))
 }
 
-/// The mandatory actions of an execution as `number action`, after checking that all are of one rule set.
+/// Returns the mandatory actions of an execution as `number action`, after checking that all are of one rule set.
 pub(crate) fn mandatory_actions(record: &[AuditEntry], rule_set: &str) -> Vec<String> {
     let actions = record
         .iter()

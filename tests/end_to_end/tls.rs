@@ -81,7 +81,7 @@ impl SecureWorld {
         }
     }
 
-    /// A connection that shows this certificate.
+    /// Returns a connection that shows this certificate.
     pub(crate) async fn connect(&self, shown: Option<&Issued>) -> Result<Channel, tonic::transport::Error> {
         let tls = client_tls(&self.servers, shown);
         Endpoint::from_shared(self.world.orchestrator.url())
@@ -92,7 +92,7 @@ impl SecureWorld {
             .await
     }
 
-    /// A stock worker that shows the certificate in these files and has a session.
+    /// Returns a stock worker that shows the certificate in these files and has a session.
     pub(crate) async fn worker(&self, worker_id: &str, shown: &IssuedFiles) -> Worker {
         self.world
             .stock_worker(worker_id, |settings| self.showing(settings, shown))
@@ -108,7 +108,7 @@ impl SecureWorld {
             .flag("--tls-server-name", "localhost")
     }
 
-    /// A certificate of the clients' authority, in files.
+    /// Returns a certificate of the clients' authority, in files.
     pub(crate) fn issue(&self, name: &str) -> (Issued, IssuedFiles) {
         let issued = self.clients.issue(&[name]).unwrap();
         let files = issued.write(self.world.directory.path(), name).unwrap();

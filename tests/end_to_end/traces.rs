@@ -124,7 +124,7 @@ pub(crate) fn exporting(settings: OrchestratorSettings, endpoint: &str, ratio: &
         .flag("--trace-ratio", ratio)
 }
 
-/// A directory with a file `headers`.
+/// Returns a directory with a file `headers`.
 fn directory_with(text: &str) -> PrivateDirectory {
     let directory = PrivateDirectory::new("traces").unwrap();
     std::fs::write(directory.join("headers"), text).unwrap();

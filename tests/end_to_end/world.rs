@@ -52,7 +52,7 @@ impl World {
         self.orchestrator = self.settings.start().await.unwrap();
     }
 
-    /// A stock worker process that has a session.
+    /// Returns a stock worker process that has a session.
     pub(crate) async fn stock_worker(
         &self,
         worker_id: &str,
@@ -113,7 +113,7 @@ impl World {
             .unwrap()
     }
 
-    /// The record of an execution.
+    /// Returns the record of an execution.
     pub(crate) async fn record_of(&self, execution_id: &str) -> Vec<AuditEntry> {
         calls::record_of(self.orchestrator.plans(), execution_id)
             .await

@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     checkout::root().join("tests/records/corpus")
 }
 
-/// Every file by its name.
+/// Returns every file by its name.
 pub(crate) fn all() -> BTreeMap<String, Bytes> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder()).unwrap() {

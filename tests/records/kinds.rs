@@ -1,4 +1,4 @@
-//! One run of each kind on a real orchestrator: both readers find its record whole.
+//! A run of each kind on a real orchestrator: both readers find its record whole.
 //! With `ESCAPEMENT_NEW_RECORDS=1` the records that the corpus lacks are added to it. None is ever overwritten.
 
 mod attempts;

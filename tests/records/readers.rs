@@ -20,7 +20,7 @@ impl Said {
     }
 }
 
-/// The orchestrator's own reader, which replays.
+/// Returns the orchestrator's own reader, which replays.
 pub(crate) fn orchestrator(bytes: &Bytes) -> Said {
     let read = match file::read(bytes) {
         Ok(read) => read,
@@ -52,7 +52,7 @@ pub(crate) fn orchestrator(bytes: &Bytes) -> Said {
     Said { findings, entry }
 }
 
-/// The one that was written from the page, which does not.
+/// Returns the one that was written from the page, which does not.
 pub(crate) fn second(bytes: &Bytes) -> Said {
     let checked = chain::check(bytes);
     Said {
@@ -61,7 +61,7 @@ pub(crate) fn second(bytes: &Bytes) -> Said {
     }
 }
 
-/// The parts of a file that is whole.
+/// Returns the parts of a file that is whole.
 pub(crate) fn parts(file: &[u8]) -> Vec<(Kind, Vec<u8>)> {
     let (frames, broken) = chain::frames(file);
     assert_eq!(broken, None);

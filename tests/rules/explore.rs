@@ -59,7 +59,7 @@ pub(crate) enum Merging<'a> {
     Rest(&'a Seen),
 }
 
-/// One walk through the states of a plan.
+/// A walk through the states of a plan.
 pub(crate) struct Explorer<'a> {
     pub(crate) case: Case,
     pub(crate) index: &'a [StepIndex],
@@ -290,7 +290,7 @@ struct Next {
     answer: Answer,
 }
 
-/// The place of a step among those that have not ended.
+/// Returns the place of a step among those that have not ended.
 fn live_place(state: &AbstractState, step: usize) -> usize {
     use escapement_contract::StepState::{Completed, NotCompleted};
     let is_live = |place: &usize| {

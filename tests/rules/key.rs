@@ -26,7 +26,7 @@ impl Packer {
     }
 }
 
-/// The state of an execution of this very plan.
+/// Returns the state of an execution of this very plan.
 pub(crate) fn whole(state: &AbstractState) -> u128 {
     let mut key = Packer(1);
     of_execution(&mut key, state);
@@ -37,7 +37,7 @@ pub(crate) fn whole(state: &AbstractState) -> u128 {
     key.0
 }
 
-/// The rest of an execution: options, steps that have not ended, and what the others leave behind.
+/// Returns the rest of an execution: options, steps that have not ended, and what the others leave behind.
 pub(crate) fn rest(case: &Case, state: &AbstractState, status: Option<Status>) -> u128 {
     let mut key = Packer(1);
     let Options {

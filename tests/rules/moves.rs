@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Time,
 }
 
-/// The inputs that fit; each is accepted.
+/// Returns the inputs that fit; each is accepted.
 pub(crate) fn that_fit(state: &AbstractState, index: &[StepIndex]) -> Vec<Input> {
     let mut inputs = Vec::new();
     match state.phase {
@@ -235,7 +235,7 @@ pub(crate) fn kind_of(input: &Input) -> Kind {
     }
 }
 
-/// The place of the step that it is about.
+/// Returns the place of the step that it is about.
 pub(crate) fn place_in(input: &Input) -> Option<usize> {
     match input {
         Input::Assigned { step, .. }

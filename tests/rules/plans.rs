@@ -50,7 +50,7 @@ pub(crate) struct Options {
     pub(crate) has_step_limits: bool,
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Case {
     pub(crate) shape: Shape,
@@ -62,7 +62,7 @@ pub(crate) struct Case {
 const STEP_LIMIT_MS: i64 = 2;
 
 impl Shape {
-    /// Every shape whose steps wait for earlier ones only: the list is the canonical order. `relabel` shows
+    /// Returns every shape whose steps wait for earlier ones only: the list is the canonical order. `relabel` shows
     /// that these stand for all others. Neighbours have different graphs.
     pub(crate) fn all_of(n_steps: usize) -> impl Iterator<Item = Self> {
         (0..3_u32.pow(n_steps as u32)).flat_map(move |number| {
@@ -74,7 +74,7 @@ impl Shape {
         })
     }
 
-    /// Every graph in which steps wait for earlier ones only.
+    /// Returns every graph in which steps wait for earlier ones only.
     fn graphs_of(n_steps: usize) -> impl Iterator<Item = [u8; STEPS_MAX]> {
         (0..1_u32 << (n_steps * (n_steps - 1) / 2)).map(move |number| {
             let earlier = |step: usize| number >> (step * step.saturating_sub(1) / 2) & ((1 << step) - 1);
@@ -84,7 +84,7 @@ impl Shape {
 }
 
 impl Options {
-    /// All of them.
+    /// Returns all of them.
     pub(crate) fn all(attempts_max: u32) -> Vec<Self> {
         let mut all = Vec::new();
         for policy in [Policy::Off, Policy::Listed, Policy::Everything(attempts_max)] {
@@ -115,12 +115,12 @@ impl Case {
         self.shape.depends_on[step] >> other & 1 == 1
     }
 
-    /// The caller's absolute limit.
+    /// Returns the caller's absolute limit.
     pub(crate) fn deadline_ms(&self) -> i64 {
         ACCEPTED.unix_ms + (PLAN_LIMIT_MS + QUEUE_ALLOWANCE_MS) as i64
     }
 
-    /// An execution of it in both machines.
+    /// Returns an execution of it in both machines.
     pub(crate) fn accept(&self) -> Lockstep {
         let draft = self.draft();
         let rules = border::rules(&draft, self.deadline_ms());

@@ -48,7 +48,7 @@ fn with(shape: Shape) -> Case {
     }
 }
 
-/// Every acyclic graph over the places of a list.
+/// Returns every acyclic graph over the places of a list.
 fn graphs_of(n_steps: usize) -> impl Iterator<Item = [u8; STEPS_MAX]> {
     let edges: Vec<(usize, usize)> = (0..n_steps)
         .flat_map(|step| {
@@ -154,7 +154,7 @@ fn is_played(input: &Input) -> bool {
     }
 }
 
-/// The input for the step of that canonical position.
+/// Returns the input for the step of that canonical position.
 fn named(input: &Input, index: &[StepIndex], order: &[usize]) -> Input {
     let mut input = input.clone();
     match &mut input {

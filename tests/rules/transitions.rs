@@ -191,7 +191,7 @@ fn names_attempt(state: StepState, input: &Input) -> bool {
     }
 }
 
-/// The place of a state in the list of states.
+/// Returns the place of a state in the list of states.
 pub(crate) fn number_of(state: StepState) -> usize {
     match state {
         StepState::Pending => 0,

@@ -44,7 +44,7 @@ use neighbour::Neighbour;
 /// How long a test waits for what must happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// The size of an attack: the first in `cargo verify`, the second where `ESCAPEMENT_LONG` is set.
+/// Returns the size of an attack: the first in `cargo verify`, the second where `ESCAPEMENT_LONG` is set.
 pub(crate) fn scale<T>(short: T, long: T) -> T {
     if std::env::var_os("ESCAPEMENT_LONG").is_some() {
         long
@@ -62,20 +62,20 @@ pub(crate) struct ArenaSettings {
 }
 
 impl ArenaSettings {
-    /// Another lease and heartbeat interval than 10 s and 3 s. The margin stays 1 s.
+    /// Sets another lease and heartbeat interval than 10 s and 3 s. The margin stays 1 s.
     pub(crate) fn lease(mut self, lease_ms: u64, heartbeat_interval_ms: u64) -> Self {
         self.checker.lease_ms = lease_ms;
         self.flag("--lease-ms", lease_ms)
             .flag("--heartbeat-interval-ms", heartbeat_interval_ms)
     }
 
-    /// A flag of the orchestrator with its value.
+    /// Sets a flag of the orchestrator with its value.
     pub(crate) fn flag(mut self, name: &str, value: impl ToString) -> Self {
         self.flags.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// An environment variable of the orchestrator.
+    /// Sets an environment variable of the orchestrator.
     pub(crate) fn variable(mut self, name: &str, value: impl ToString) -> Self {
         self.variables.push((name.to_owned(), value.to_string()));
         self
@@ -91,7 +91,7 @@ impl ArenaSettings {
 /// An orchestrator, its neighbour, and what was there before the attack.
 pub(crate) struct Arena {
     pub(crate) orchestrator: Orchestrator,
-    /// Its session journal.
+    /// Session journal.
     pub(crate) journal: PathBuf,
     neighbour: Neighbour,
     before: Leaks,
@@ -180,14 +180,14 @@ impl Arena {
         self.neighbour.plans_go_on().await;
     }
 
-    /// A proxy in front of the orchestrator, on which every session is read along.
+    /// Returns a proxy in front of the orchestrator, on which every session is read along.
     pub(crate) async fn proxy(&self) -> FaultProxy {
         let proxy = FaultProxy::start(self.orchestrator.address()).await.unwrap();
         self.recordings.lock().unwrap().push(proxy.record_sessions());
         proxy
     }
 
-    /// A stock worker that has a session, at the orchestrator or at a proxy before it.
+    /// Returns a stock worker that has a session, at the orchestrator or at a proxy before it.
     pub(crate) async fn stock_worker(
         &self,
         url: &str,
@@ -215,7 +215,7 @@ impl Arena {
             .unwrap()
     }
 
-    /// The record of an execution.
+    /// Returns the record of an execution.
     pub(crate) async fn record_of(&self, execution_id: &str) -> Vec<AuditEntry> {
         calls::record_of(self.orchestrator.plans(), execution_id)
             .await
@@ -245,7 +245,7 @@ impl Arena {
             .await;
     }
 
-    /// The sessions that there are.
+    /// Returns the sessions that there are.
     pub(crate) async fn workers(&self) -> Vec<WorkerEntry> {
         let answer = self
             .orchestrator
@@ -270,7 +270,7 @@ impl Arena {
         wait_for(what, LIMIT, holds).await.unwrap()
     }
 
-    /// All lines of the journal so far.
+    /// Returns all lines of the journal so far.
     pub(crate) fn lines(&self) -> Vec<Event> {
         let journal = Journal::open(&self.journal).unwrap();
         journal.map(|line| line.unwrap()).collect()

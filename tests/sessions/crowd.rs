@@ -224,7 +224,7 @@ impl Others {
         wait_for("plans of other callers", LIMIT, enough).await.unwrap();
     }
 
-    /// The 99th percentile of the plans before this time; the median and the 99th percentile of those that met it.
+    /// Returns the 99th percentile of the plans before this time; the median and the 99th percentile of those that met it.
     async fn end(self, from: Instant, to: Instant) -> (Duration, [Duration; 2]) {
         self.is_over.store(true, Ordering::Relaxed);
         self.callers.join_all().await;

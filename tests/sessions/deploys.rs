@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// When the replacement of a worker starts.
+/// Time at which the replacement of a worker starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replacement {
     /// While the old one drains.
     Beside,
-    /// When the old one is gone.
+    /// Time at which the old one is gone.
     Afterwards,
 }
 
@@ -275,7 +275,7 @@ impl Load {
     }
 }
 
-/// A delay, two steps beside each other, and one after both; asks again where the orchestrator is away.
+/// Returns a delay, two steps beside each other, and one after both; asks again where the orchestrator is away.
 async fn run(caller: &Caller, ms: usize) -> Run {
     let request: SubmitPlanRequest = submission([
         step(0, "delay").payload(json!({ "ms": ms })),

@@ -10,7 +10,7 @@ use escapement_wire::worker::v1::session_response::Message as Answer;
 use escapement_wire::worker::v1::{Heartbeat, SessionError};
 use serde_json::{Value, json};
 
-/// The first message of an instance of its own that offers these actions.
+/// Returns the first message of an instance of its own that offers these actions.
 pub(crate) fn hello(actions: &[&str], max_in_flight: u32) -> Message {
     Message::Hello(ScriptedWorker::hello_for(
         ScriptedWorker::specs(actions),
@@ -18,7 +18,7 @@ pub(crate) fn hello(actions: &[&str], max_in_flight: u32) -> Message {
     ))
 }
 
-/// A heartbeat without a hash.
+/// Returns a heartbeat without a hash.
 pub(crate) fn heartbeat(n: u64) -> Message {
     Message::Heartbeat(Heartbeat {
         n,
@@ -26,7 +26,7 @@ pub(crate) fn heartbeat(n: u64) -> Message {
     })
 }
 
-/// A session that was welcomed.
+/// Returns a session that was welcomed.
 pub(crate) async fn greeted(orchestrator: &Orchestrator, hello: Message) -> RawSession {
     let mut session = RawSession::open(orchestrator.address()).await.unwrap();
     session.send(hello).await.unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn greeted(orchestrator: &Orchestrator, hello: Message) -> RawS
     session
 }
 
-/// The next message; `None` at the end of the stream.
+/// Returns the next message; `None` at the end of the stream.
 pub(crate) async fn next(session: &mut RawSession) -> Option<Answer> {
     let next = tokio::time::timeout(LIMIT, session.next()).await;
     let next = next.expect("the orchestrator says nothing");
@@ -79,7 +79,7 @@ pub(crate) async fn expect_alive(session: &mut RawSession, n: u64) {
     }
 }
 
-/// A plan of so many steps of one action, all at once. A step that fails is skipped.
+/// Returns a plan of so many steps of one action, all at once. A step that fails is skipped.
 pub(crate) fn steps(action: &str, count: usize, fields: &Value) -> PlanDocument {
     let mut all = json!({ "on_failure": "skip" });
     let object = all.as_object_mut().unwrap();
@@ -90,7 +90,7 @@ pub(crate) fn steps(action: &str, count: usize, fields: &Value) -> PlanDocument 
     })
 }
 
-/// A token that nobody was given.
+/// Returns a token that nobody was given.
 pub(crate) fn foreign_token() -> Bytes {
     Bytes::from(fresh_id().replace('-', "").into_bytes()[..16].to_vec())
 }
@@ -100,7 +100,7 @@ pub(crate) fn peak_mib(orchestrator: &Orchestrator) -> u64 {
     usage::peak_bytes(orchestrator.process.id()).unwrap() >> 20
 }
 
-/// The memory that it has now, in MiB.
+/// Returns the memory that it has now, in MiB.
 pub(crate) fn memory_mib(orchestrator: &Orchestrator) -> u64 {
     usage::resident_bytes(orchestrator.process.id()).unwrap() >> 20
 }

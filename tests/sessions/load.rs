@@ -11,12 +11,12 @@ use std::time::Duration;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// A plan of these steps, under fresh ids.
+/// Returns a plan of these steps, under fresh ids.
 pub(crate) fn submission(steps: impl IntoIterator<Item = PlanStep>) -> SubmitPlanRequest {
     request(plan(steps)).as_submission()
 }
 
-/// The id of the execution that a request asks for.
+/// Returns the id of the execution that a request asks for.
 pub(crate) fn id_of(request: &SubmitPlanRequest) -> String {
     request.execution_id.clone().unwrap()
 }
@@ -69,7 +69,7 @@ impl Caller {
     }
 }
 
-/// The value below which so many percent of all values lie.
+/// Returns the value below which so many percent of all values lie.
 pub(crate) fn percentile(values: &mut [Duration], percent: usize) -> Duration {
     assert!(!values.is_empty(), "nothing was measured");
     values.sort_unstable();

@@ -10,7 +10,7 @@ pub(crate) fn n_assigned(record: &[AuditEntry]) -> usize {
         .count()
 }
 
-/// The evidence of every attempt that was handed out again uncounted, in order.
+/// Returns the evidence of every attempt that was handed out again uncounted, in order.
 pub(crate) fn returns(record: &[AuditEntry]) -> Vec<&str> {
     let returned = events(record).filter_map(|event| match event {
         Event::AttemptReturned(returned) => Some(returned.evidence.as_str()),
@@ -19,7 +19,7 @@ pub(crate) fn returns(record: &[AuditEntry]) -> Vec<&str> {
     returned.collect()
 }
 
-/// Every attempt that failed, in order: its number, its code, and when in Unix milliseconds.
+/// Returns every attempt that failed, in order: its number, its code, and when in Unix milliseconds.
 pub(crate) fn failures(record: &[AuditEntry]) -> Vec<(i32, &str, i64)> {
     let failed = record.iter().filter_map(|entry| match entry.event.as_ref()? {
         Event::AttemptFailed(failed) => {

@@ -23,9 +23,9 @@ pub(crate) struct Seen {
     pub(crate) step_id: String,
     pub(crate) attempt: u32,
     pub(crate) began_unix_ms: i64,
-    /// When the handler was told to stop.
+    /// Time at which the handler was told to stop.
     pub(crate) cancelled_unix_ms: Option<i64>,
-    /// When it came to its own end.
+    /// Time at which it came to its own end.
     pub(crate) completed_unix_ms: Option<i64>,
 }
 
@@ -84,12 +84,12 @@ impl Recorder {
         recorder
     }
 
-    /// Every attempt so far, in the order in which handlers began.
+    /// Returns every attempt so far, in the order in which handlers began.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// How many sessions it was welcomed to so far.
+    /// Returns the number of sessions that it was welcomed to so far.
     pub(crate) fn n_sessions(&self) -> usize {
         let sessions = self.sessions.lock().unwrap();
         let welcomed = |event: &&SessionEvent| matches!(event, SessionEvent::Connected { .. });

@@ -194,7 +194,7 @@ fn unknown_outcome() -> AttemptOutcome {
     }
 }
 
-/// An object of exactly so many encoded bytes.
+/// Returns an object of exactly so many encoded bytes.
 fn object_of(bytes: usize) -> Opaque {
     let of = |n| StructBuilder::new().text("fill", &"x".repeat(n)).build();
     let object = of(bytes - (of(bytes).len() - bytes));
@@ -202,7 +202,7 @@ fn object_of(bytes: usize) -> Opaque {
     object
 }
 
-/// A field with these bytes in it.
+/// Returns a field with these bytes in it.
 fn nested(tag: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![tag << 3 | 2];
     prost::encode_length_delimiter(bytes.len(), &mut field).unwrap();
@@ -210,7 +210,7 @@ fn nested(tag: u8, bytes: &[u8]) -> Vec<u8> {
     field
 }
 
-/// A message of exactly so many bytes: an unknown field fills it.
+/// Returns a message of exactly so many bytes: an unknown field fills it.
 fn padded_to(seq: u8, bytes: usize) -> Vec<u8> {
     let mut message = vec![1 << 3, seq];
     // Two bytes of number, a key of two bytes for field 100, and a length of four.

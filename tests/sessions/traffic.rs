@@ -10,14 +10,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-/// A plan of so many steps of one action that may all run at a time.
+/// Returns a plan of so many steps of one action that may all run at a time.
 pub(crate) fn side_by_side(action: &str, payload: &Value, count: usize) -> PlanDocument {
     let begin =
         PlanDocument::new("side by side").request_field("options", json!({ "max_concurrent_steps": 64 }));
     (0..count).fold(begin, |plan, _| plan.step(action, payload.clone(), &[]))
 }
 
-/// A plan of one step that is tried again, up to three times, when its worker is lost.
+/// Returns a plan of one step that is tried again, up to three times, when its worker is lost.
 pub(crate) fn retried_when_lost(action: &str, payload: Value) -> PlanDocument {
     let policy = json!({ "max_attempts": 3, "retryable_error_codes": ["WORKER_LOST"] });
     PlanDocument::new("retried when lost")

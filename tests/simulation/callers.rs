@@ -11,7 +11,7 @@ use escapement_wire::v1;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One caller.
+/// A caller.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     /// Nothing passes in this direction until then.
@@ -296,7 +296,7 @@ impl World {
         self.ask(0, None, Question::List { page: 3 });
     }
 
-    /// Every plan that somebody still cares for has its answer.
+    /// Returns every plan that somebody still cares for has its answer.
     pub(crate) fn callers_rest(&self) -> bool {
         self.calls.values().all(Asked::never_ends)
             && self
@@ -516,7 +516,7 @@ impl World {
     }
 }
 
-/// The first entry that is wanted.
+/// Returns the first entry that is wanted.
 fn first_of(question: Question) -> u64 {
     match question {
         Question::Watch { from, .. } => from,

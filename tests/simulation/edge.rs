@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) enum Read {
     Execution(ExecutionId),
     Result(ExecutionId),
-    /// Its entries, from this one on. `ends`: with the result behind the last one.
+    /// Entries, from this one on. `ends`: with the result behind the last one.
     Record {
         id: ExecutionId,
         from: u64,
@@ -316,7 +316,7 @@ pub(crate) fn stored_state(stored: &StoredExecution) -> State {
     }
 }
 
-/// The reason that a caller reads.
+/// Returns the reason that a caller reads.
 fn reason(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::ExecutionIdUsed => "EXECUTION_ID_IN_USE",

@@ -43,7 +43,7 @@ impl Judge {
         text
     }
 
-    /// The line of an input or an effect, where it has one.
+    /// Returns the line of an input or an effect, where it has one.
     pub(crate) fn note(&mut self, at_ms: u64, event: Event<'_>) -> Option<String> {
         let text = line(at_ms, event)?;
         self.take(&text);

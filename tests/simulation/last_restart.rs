@@ -25,7 +25,7 @@ pub(crate) struct Final {
 }
 
 impl World {
-    /// Every execution that was ever accepted, as the last process finds it.
+    /// Returns every execution that was ever accepted, as the last process finds it.
     pub(crate) fn last_restart(&mut self) -> BTreeMap<ExecutionId, Final> {
         self.orchestrator = None;
         self.storage.end(End::PowerCut, false, &mut self.dice);

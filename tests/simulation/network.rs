@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId(pub(crate) u64);
 
-/// One stream of one process of one worker.
+/// A stream of one process of one worker.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) seat: usize,
@@ -32,7 +32,7 @@ pub(crate) enum Server {
     Over,
 }
 
-/// One direction.
+/// A direction.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     frames: VecDeque<(u64, Frame)>,

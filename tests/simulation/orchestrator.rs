@@ -28,7 +28,7 @@ impl Links for Simulated {
     }
 }
 
-/// One process of the orchestrator.
+/// A process of the orchestrator.
 pub(crate) struct Orchestrator {
     pub(crate) host: Host<Simulated>,
     /// 1 for the first process.
@@ -99,7 +99,7 @@ impl Orchestrator {
         }
     }
 
-    /// The process's own clocks.
+    /// Returns the process's own clocks.
     pub(crate) fn moment(&self, now_ms: u64, unix_ms: i64) -> Moment {
         Moment {
             monotonic_ms: now_ms - self.began_at_ms,
@@ -107,7 +107,7 @@ impl Orchestrator {
         }
     }
 
-    /// When it has something to do, on the world's clock.
+    /// Returns the time at which it has something to do, on the world's clock.
     pub(crate) fn due_at_ms(&self, now_ms: u64) -> Option<u64> {
         let due_ms = self
             .host
@@ -127,7 +127,7 @@ impl Orchestrator {
         self.batch.messages.push(Message { input, route });
     }
 
-    /// A process of a worker opens a stream.
+    /// Returns a process of a worker opens a stream.
     pub(crate) fn open_session(&mut self, session_id: SessionId, by: ProcessKey) -> SessionKey {
         let session = SessionKey(self.next_session);
         self.next_session += 1;

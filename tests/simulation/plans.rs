@@ -19,7 +19,7 @@ pub(crate) struct Ids {
     pub(crate) namespace: Option<usize>,
 }
 
-/// A request that names its execution.
+/// Returns a request that names its execution.
 pub(crate) fn request(
     dice: &mut Dice,
     unix_ms: i64,

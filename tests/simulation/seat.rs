@@ -1,4 +1,4 @@
-//! One place of a worker: the process that has it now, its machine, its bodies and its clock.
+//! A place of a worker: the process that has it now, its machine, its bodies and its clock.
 //! Moves no message: see `world`.
 
 use crate::dice::Dice;
@@ -24,7 +24,7 @@ pub(crate) struct Seat {
     pub(crate) down_stalled_until_ms: u64,
 }
 
-/// One process.
+/// A process.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) number: u64,
@@ -117,7 +117,7 @@ impl Seat {
         now_ms < self.frozen_until_ms
     }
 
-    /// When the process wants to be called, on the world's clock.
+    /// Returns the time at which the process wants to be called, on the world's clock.
     pub(crate) fn due_at_ms(&self) -> Option<u64> {
         let process = self.process.as_ref()?;
         let due_ms = process.world_ms(process.machine.poll_timeout()?);

@@ -1,4 +1,4 @@
-//! One run from its first moment to its last: the storm, and then the calm in which everything must come to rest.
+//! A run from its first moment to its last: the storm, and then the calm in which everything must come to rest.
 
 use crate::orchestrator::Call;
 use crate::tally::Tally;

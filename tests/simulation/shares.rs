@@ -35,7 +35,7 @@ pub(crate) struct SharesJudge {
     at_start: BTreeMap<ExecutionId, Option<u32>>,
 }
 
-/// The namespace of that place.
+/// Returns the namespace of that place.
 pub(crate) fn namespace(place: usize) -> Namespace {
     Namespace::parse(NAMES[place]).expect("it is a name")
 }

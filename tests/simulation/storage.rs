@@ -58,7 +58,7 @@ impl std::fmt::Debug for Open {
     }
 }
 
-/// One commit on its way.
+/// A commit on its way.
 #[derive(Debug)]
 struct UnderWay {
     commit: Commit,

@@ -24,7 +24,7 @@ impl Tally {
         }
     }
 
-    /// All whose names begin so.
+    /// Returns all whose names begin so.
     pub(crate) fn of_all(&self, prefix: &str) -> u64 {
         let all = self.0.iter().filter(|(what, _)| what.starts_with(prefix));
         all.map(|(_, n)| n).sum()

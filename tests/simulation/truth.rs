@@ -12,7 +12,7 @@ use escapement_model::{AttemptToken, ExecutionId, StepId};
 use escapement_wire::worker::v1::attempt_outcome::Outcome as WireOutcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One process of one worker.
+/// A process of one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProcessKey {
     pub(crate) seat: usize,
@@ -205,7 +205,7 @@ impl Truth {
         token
     }
 
-    /// A process that stood still cannot stop what it runs, nor one that is only said to be dead.
+    /// Returns a process that stood still cannot stop what it runs, nor one that is only said to be dead.
     fn is_excused(&self, now_ms: u64, by: ProcessKey) -> bool {
         let Some(process) = self.processes.get(&by) else {
             return false;

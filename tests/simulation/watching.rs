@@ -126,7 +126,7 @@ impl World {
         self.plan(after_ms, Happening::WatchesOn { boot, call, question });
     }
 
-    /// The record of a settled execution, as the store has it.
+    /// Returns the record of a settled execution, as the store has it.
     pub(crate) fn record(&self, id: ExecutionId, from: u64, after: Option<[u8; 32]>, ends: bool) -> Told {
         let Some(stored) = self.stored(id) else {
             return Told::Absent;

@@ -27,7 +27,7 @@ pub struct Authority {
 pub struct Issued {
     /// The certificate.
     pub cert: String,
-    /// Its private key.
+    /// Private key.
     pub key: String,
     /// The number under which it can be revoked.
     pub number: u64,
@@ -43,7 +43,7 @@ pub struct IssuedFiles {
 }
 
 impl Authority {
-    /// A new one, known by this name.
+    /// Creates a new one, known by this name.
     ///
     /// # Errors
     /// No key can be drawn.
@@ -85,7 +85,7 @@ impl Authority {
         Ok(Issued { cert, key, number })
     }
 
-    /// A list that revokes the certificates of these numbers, in PEM.
+    /// Returns a list that revokes the certificates of these numbers, in PEM.
     ///
     /// # Errors
     /// It cannot be signed.

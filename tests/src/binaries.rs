@@ -65,7 +65,7 @@ fn build() -> Result<Binaries, Fault> {
     find(&folder)
 }
 
-/// The folder with the programs, seen from a test program (`target/debug/deps/…`) or a program (`target/debug/…`).
+/// Returns the folder with the programs, seen from a test program (`target/debug/deps/…`) or a program (`target/debug/…`).
 fn folder_of(program: &Path) -> Result<PathBuf, Fault> {
     let folder = program.parent().ok_or("a program lies in a folder")?;
     let folder = if folder.ends_with("deps") {

@@ -39,7 +39,7 @@ pub enum Place {
     Header,
     /// What was asked.
     Accepted,
-    /// One entry, 1 for the first.
+    /// An entry, 1 for the first.
     Entry(u64),
     /// What the execution was told.
     Inputs,
@@ -73,12 +73,12 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// True if nothing is wrong.
+    /// Returns true if nothing is wrong.
     pub fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// The first entry that is wrong.
+    /// Returns the first entry that is wrong.
     pub fn first_entry(&self) -> Option<u64> {
         self.findings.iter().find_map(|finding| match finding.place {
             Place::Entry(sequence) => Some(sequence),
@@ -147,7 +147,7 @@ fn check_request(checked: &mut Checked, header: Option<&v1::RecordHeader>, accep
     }
 }
 
-/// The hash that the next entry goes on with.
+/// Returns the hash that the next entry goes on with.
 fn check_entry(checked: &mut Checked, place: u64, head: Option<Hash>, content: &[u8]) -> Option<Hash> {
     let entry = match v1::AuditEntry::decode(content) {
         Ok(entry) => entry,
@@ -359,7 +359,7 @@ fn join(head: &Hash, result: &Hash, inputs: &Hash) -> Hash {
     join.hash()
 }
 
-/// The 16 bytes of a UUID, which stands in lower case.
+/// Returns the 16 bytes of a UUID, which stands in lower case.
 fn id_of(text: &str) -> Option<[u8; 16]> {
     let bytes = text.as_bytes();
     let dashes = [8, 13, 18, 23];

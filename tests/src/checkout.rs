@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("the tests lie one folder below the root")
 }
 
-/// Every file of the checkout, relative to its root, sorted: what git knows or would add.
+/// Returns every file of the checkout, relative to its root, sorted: what git knows or would add.
 /// Where git cannot say, every file but those in `.git` and in `target`.
 pub fn files() -> Vec<PathBuf> {
     let mut files = listed_by_git().unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! One child process: its announcements on stdout, its stderr in a file, signals, and the promise that it ends with us.
+//! A child process: its announcements on stdout, its stderr in a file, signals, and the promise that it ends with us.
 //! Does not know which program it runs.
 
 use escapement_model::planted;
@@ -165,12 +165,12 @@ impl ChildProcess {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// All that it wrote to stderr so far.
+    /// Returns all that it wrote to stderr so far.
     pub fn stderr(&self) -> String {
         std::fs::read(&self.stderr)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -15,7 +15,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// A clock that is right. Its files lie in a directory of the test: the library `clock_layer.so`, and `clock_layer`,
+    /// Creates a clock that is right. Its files lie in a directory of the test: the library `clock_layer.so`, and `clock_layer`,
     /// which holds what was set.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl WallClock {
         Ok(clock)
     }
 
-    /// The variables of a process that looks at this clock.
+    /// Returns the variables of a process that looks at this clock.
     #[must_use]
     pub fn variables(&self) -> [(&'static str, &Path); 2] {
         [

@@ -26,7 +26,7 @@ impl PrivateDirectory {
         &self.0
     }
 
-    /// A path in it.
+    /// Returns a path in it.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::Fault;
 
-/// All messages and services of both APIs, as the programs were built with them.
+/// Returns all messages and services of both APIs, as the programs were built with them.
 pub fn descriptors() -> &'static DescriptorPool {
     static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         DescriptorPool::decode(escapement_wire::DESCRIPTORS).expect("the build wrote a descriptor set")
@@ -37,12 +37,12 @@ pub fn plan_file(path: &Path) -> Result<Plan, Fault> {
     read().map_err(|fault| format!("{}: {fault}", path.display()).into())
 }
 
-/// A result as the contract writes it: snake_case names, statuses by name, numbers as numbers, defaults spelled out.
+/// Returns a result as the contract writes it: snake_case names, statuses by name, numbers as numbers, defaults spelled out.
 pub fn result(result: &PlanResult) -> Value {
     to_json("escapement.v1.PlanResult", result)
 }
 
-/// An execution in the same form.
+/// Returns an execution in the same form.
 pub fn execution(execution: &Execution) -> Value {
     to_json("escapement.v1.Execution", execution)
 }

@@ -39,7 +39,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// One call that changes a file, as the layer recorded it before it was made.
+/// A call that changes a file, as the layer recorded it before it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The phase in which it was made.
@@ -79,7 +79,7 @@ pub struct FaultLayer {
 }
 
 impl FaultLayer {
-    /// A layer that counts what happens to files below a directory; the control directory is made.
+    /// Creates a layer that counts what happens to files below a directory; the control directory is made.
     ///
     /// # Errors
     /// There is no C compiler, or the file system's.
@@ -101,7 +101,7 @@ impl FaultLayer {
         variables.fold(settings, |settings, (name, value)| settings.variable(name, value))
     }
 
-    /// The variables of a process that runs with this layer.
+    /// Returns the variables of a process that runs with this layer.
     pub fn variables(&self) -> [(&'static str, String); 2] {
         [
             ("ESCAPEMENT_FAULT_LAYER", self.control.display().to_string()),
@@ -153,7 +153,7 @@ impl FaultLayer {
         self.write("slow", &ms.to_string())
     }
 
-    /// Every call so far.
+    /// Returns every call so far.
     ///
     /// # Errors
     /// The trace cannot be read, or is none.
@@ -165,7 +165,7 @@ impl FaultLayer {
         self.calls_in(&std::fs::read_to_string(path)?)
     }
 
-    /// The last calls so far, at most so many; costs no more where there were many before.
+    /// Returns the last calls so far, at most so many; costs no more where there were many before.
     ///
     /// # Errors
     /// As [`FaultLayer::trace`].

@@ -128,7 +128,7 @@ struct Live {
     task: AbortHandle,
 }
 
-/// One direction of one connection.
+/// A direction of one connection.
 #[derive(Debug)]
 struct Way {
     orders: watch::Sender<Orders>,

@@ -182,7 +182,7 @@ impl Checker {
         }
     }
 
-    /// The time now, for [`arrived`](Self::arrived).
+    /// Returns the time now, for [`arrived`](Self::arrived).
     pub fn mark(&self) -> Mark {
         Mark {
             at: self.now,
@@ -316,7 +316,7 @@ impl Checker {
         }
     }
 
-    /// The violations so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> &[Violation] {
         &self.report.violations
     }
@@ -342,7 +342,7 @@ impl Checker {
     }
 }
 
-/// The book of an execution; without one that may be accepted, what was seen came from nothing.
+/// Returns the book of an execution; without one that may be accepted, what was seen came from nothing.
 fn asked_for<'a>(
     books: &'a mut BTreeMap<ExecutionId, Book>,
     report: &mut Report,

@@ -88,7 +88,7 @@ pub use {
 /// Something in the world failed: a process, a file, a connection. Its text is meant for whoever runs the tests.
 pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// A fresh UUID v4 in canonical form.
+/// Returns a fresh UUID v4 in canonical form.
 pub fn fresh_id() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system has random numbers");

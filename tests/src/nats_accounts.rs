@@ -73,7 +73,7 @@ impl NatsAccounts {
         )
     }
 
-    /// The token of a user of the account for events, who is known by this public key.
+    /// Returns the token of a user of the account for events, who is known by this public key.
     pub fn token(&self, user: &str) -> String {
         let nothing = json!({});
         let claims = json!({"type": "user", "version": 2, "pub": nothing, "sub": nothing, "subs": -1, "data": -1, "payload": -1});
@@ -99,7 +99,7 @@ fn signed(by: &KeyPair, kind: u8, subject: &str, claims: &Value) -> String {
     format!("{message}.{}", base64url(&signature))
 }
 
-/// The kind and the key in base 32, with a CRC-16 behind.
+/// Returns the kind and the key in base 32, with a CRC-16 behind.
 fn public(kind: u8, key: &KeyPair) -> String {
     let mut bytes = vec![kind];
     bytes.extend(key.der_bytes());

@@ -171,7 +171,7 @@ impl NatsClient {
         Ok(serde_json::from_slice(&body)?)
     }
 
-    /// All messages of a stream that lets itself be read directly, in their order: the headers as they are written, and the body.
+    /// Returns all messages of a stream that lets itself be read directly, in their order: the headers as they are written, and the body.
     ///
     /// # Errors
     /// As [`Self::ask`].

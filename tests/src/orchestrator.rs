@@ -159,7 +159,7 @@ impl OrchestratorSettings {
 /// A running orchestrator. Killed on drop.
 #[derive(Debug)]
 pub struct Orchestrator {
-    /// Its process: signals, exit code, stderr.
+    /// Process: signals, exit code, stderr.
     pub process: ChildProcess,
     address: SocketAddr,
     is_encrypted: bool,
@@ -191,7 +191,7 @@ impl Orchestrator {
             .parse()?)
     }
 
-    /// A process that serves at an address.
+    /// Creates a process that serves at an address.
     ///
     /// # Errors
     /// The address makes no URL.
@@ -226,19 +226,19 @@ impl Orchestrator {
         format!("{scheme}://{}", self.address)
     }
 
-    /// A connection to it that is made at the first call, and again after a break.
+    /// Returns a connection to it that is made at the first call, and again after a break.
     pub fn channel(&self) -> Channel {
         self.channel.clone()
     }
 
-    /// The API for callers, with room for the largest messages.
+    /// Returns the API for callers, with room for the largest messages.
     pub fn plans(&self) -> PlanExecutionServiceClient<Channel> {
         PlanExecutionServiceClient::new(self.channel())
             .max_encoding_message_size(CALLER_MESSAGE_BYTES_MAX * 2)
             .max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
     }
 
-    /// The events.
+    /// Returns the events.
     pub fn events(&self) -> EventServiceClient<Channel> {
         EventServiceClient::new(self.channel()).max_decoding_message_size(ANSWER_MESSAGE_BYTES_MAX)
     }
@@ -248,7 +248,7 @@ impl Orchestrator {
         AccessServiceClient::new(self.channel())
     }
 
-    /// The API for operators.
+    /// Returns the API for operators.
     pub fn fleet(&self) -> FleetServiceClient<Channel> {
         FleetServiceClient::new(self.channel())
     }
@@ -267,7 +267,7 @@ impl Orchestrator {
     }
 }
 
-/// True if the suites run once more, over TLS.
+/// Returns true if the suites run once more, over TLS.
 pub fn is_over_tls() -> bool {
     std::env::var_os("ESCAPEMENT_OVER_TLS").is_some()
 }

@@ -14,7 +14,7 @@ pub struct PlanDocument {
 }
 
 impl PlanDocument {
-    /// A plan without steps that requires the key `project`, which its environment has.
+    /// Creates a plan without steps that requires the key `project`, which its environment has.
     pub fn new(name: &str) -> Self {
         let plan = json!({
             "id": fresh_id(),
@@ -78,12 +78,12 @@ impl PlanDocument {
         self
     }
 
-    /// The id of the plan.
+    /// Returns the id of the plan.
     pub fn id(&self) -> String {
         self.plan["id"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The id of a step, by its index in the document.
+    /// Returns the id of a step, by its index in the document.
     ///
     /// # Panics
     /// There is no such step.
@@ -94,12 +94,12 @@ impl PlanDocument {
             .to_owned()
     }
 
-    /// The document as it would stand in a file.
+    /// Returns the document as it would stand in a file.
     pub fn json(&self) -> &Value {
         &self.plan
     }
 
-    /// The whole request in JSON, as grpcurl takes it.
+    /// Returns the whole request in JSON, as grpcurl takes it.
     pub fn request_json(&self) -> Value {
         let mut request = self.request.clone();
         request.insert("plan".to_owned(), self.plan.clone());
@@ -107,7 +107,7 @@ impl PlanDocument {
         Value::Object(request)
     }
 
-    /// The request of `SubmitPlan`.
+    /// Returns the request of `SubmitPlan`.
     ///
     /// # Panics
     /// A field that was set does not fit the API.
@@ -116,7 +116,7 @@ impl PlanDocument {
             .expect("the request fits the API")
     }
 
-    /// The request of `ExecutePlan`.
+    /// Returns the request of `ExecutePlan`.
     ///
     /// # Panics
     /// A field that was set does not fit the API.

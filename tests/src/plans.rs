@@ -15,12 +15,12 @@ use crate::fresh_id;
 /// The action of steps whose worker is scripted.
 pub const WORK: &str = "work";
 
-/// A UUID v4 that counts: the same number, the same id.
+/// Returns a UUID v4 that counts: the same number, the same id.
 pub fn step_id(number: usize) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }
 
-/// The number in an id of [`step_id`].
+/// Returns the number in an id of [`step_id`].
 ///
 /// # Panics
 /// It is another id.
@@ -28,7 +28,7 @@ pub fn step_number(id: &str) -> usize {
     usize::from_str_radix(&id[..8], 16).expect("an id of a numbered step")
 }
 
-/// A step without dependencies and with an empty payload that halts the plan when it fails.
+/// Returns a step without dependencies and with an empty payload that halts the plan when it fails.
 pub fn step(number: usize, action: &str) -> PlanStep {
     PlanStep {
         id: step_id(number),
@@ -38,12 +38,12 @@ pub fn step(number: usize, action: &str) -> PlanStep {
     }
 }
 
-/// A step of the stock worker that completes with the given output.
+/// Returns a step of the stock worker that completes with the given output.
 pub fn echo(number: usize, output: Value) -> PlanStep {
     step(number, "echo").payload(output)
 }
 
-/// A step of the stock worker that fails with the given code.
+/// Returns a step of the stock worker that fails with the given code.
 pub fn fail(number: usize, code: &str) -> PlanStep {
     step(number, "fail").payload(json!({ "code": code, "message": format!("{code} as told.") }))
 }
@@ -82,7 +82,7 @@ impl StepWords for PlanStep {
     }
 }
 
-/// A plan of these steps under a fresh id.
+/// Returns a plan of these steps under a fresh id.
 pub fn plan(steps: impl IntoIterator<Item = PlanStep>) -> Plan {
     Plan {
         id: fresh_id(),
@@ -95,7 +95,7 @@ pub fn plan(steps: impl IntoIterator<Item = PlanStep>) -> Plan {
     }
 }
 
-/// A plan whose `retry` steps have so many attempts for these codes, without pause.
+/// Returns a plan whose `retry` steps have so many attempts for these codes, without pause.
 pub fn plan_with_retries(
     steps: impl IntoIterator<Item = PlanStep>,
     max_attempts: i32,
@@ -112,7 +112,7 @@ pub fn plan_with_retries(
     }
 }
 
-/// The request to execute a plan, under a fresh execution id and with the environment that it requires.
+/// Returns the request to execute a plan, under a fresh execution id and with the environment that it requires.
 pub fn request(plan: Plan) -> ExecutePlanRequest {
     ExecutePlanRequest {
         plan: Some(plan),
@@ -128,9 +128,9 @@ pub trait RequestWords: Sized {
     fn concurrent(self, max_concurrent_steps: i32) -> Self;
     /// The same request to the other call: the two messages have the same fields.
     fn as_submission(&self) -> SubmitPlanRequest;
-    /// The id of the execution that it asks for.
+    /// Returns the id of the execution that it asks for.
     fn id(&self) -> String;
-    /// The id of its plan.
+    /// Returns the id of its plan.
     fn plan_id(&self) -> String;
 }
 
@@ -157,7 +157,7 @@ impl RequestWords for ExecutePlanRequest {
     }
 }
 
-/// An encoded object.
+/// Returns an encoded object.
 ///
 /// # Panics
 /// It is none.
@@ -165,7 +165,7 @@ pub fn object(value: Value) -> Opaque {
     escapement_wire::json::to_opaque(value.as_object().expect("an object"))
 }
 
-/// An object as JSON; whole numbers are integers.
+/// Returns an object as JSON; whole numbers are integers.
 ///
 /// # Panics
 /// There is none, or it cannot be read.
@@ -174,7 +174,7 @@ pub fn json_of(object: Option<&Opaque>) -> Value {
     Value::Object(escapement_wire::json::from_opaque(object).expect("it can be read"))
 }
 
-/// The wall clock in Unix milliseconds.
+/// Returns the wall clock in Unix milliseconds.
 ///
 /// # Panics
 /// It is before 1970.

@@ -44,7 +44,7 @@ pub fn arm() {
     );
 }
 
-/// True if this process was told to misread that.
+/// Returns true if this process was told to misread that.
 pub fn misreads(name: &'static str) -> bool {
     MISREADING.get().is_some_and(|planted| planted == name)
 }

@@ -54,14 +54,14 @@ impl Prometheus {
         &self.address
     }
 
-    /// The `data` that the API answers at a path; `None` while it has no good answer.
+    /// Returns the `data` that the API answers at a path; `None` while it has no good answer.
     pub async fn asked(&self, path: &str) -> Option<Value> {
         let (status, answer) = http::get(&self.address, path, "application/json").await?;
         let answer: Value = serde_json::from_str(&answer).ok()?;
         (status == 200).then(|| answer["data"].clone())
     }
 
-    /// The values that an expression has now, as they are written; one for each series.
+    /// Returns the values that an expression has now, as they are written; one for each series.
     pub async fn values(&self, expression: &str) -> Option<Vec<String>> {
         let answer = self
             .asked(&format!("/api/v1/query?query={}", encoded(expression)))
@@ -80,7 +80,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// A text as it stands in a query of an address.
+/// Returns a text as it stands in a query of an address.
 pub fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }

@@ -75,7 +75,7 @@ impl RawSession {
         })
     }
 
-    /// A session that was welcomed.
+    /// Creates a session that was welcomed.
     ///
     /// # Errors
     /// There is no connection, or the first answer is no `Welcome`.
@@ -243,7 +243,7 @@ impl Drop for RawSession {
     }
 }
 
-/// Bytes as one gRPC message, not compressed.
+/// Returns the bytes as one gRPC message, not compressed.
 pub fn framed(bytes: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(FRAME_HEAD + bytes.len());
     frame.put_u8(0);

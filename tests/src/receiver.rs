@@ -17,7 +17,7 @@ use crate::authority::Issued;
 use crate::http::serve;
 use crate::{Fault, wait_for};
 
-/// One request as it arrived.
+/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub struct ReceivedRequest {
     /// `POST` and the like.
@@ -28,7 +28,7 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, String>,
     /// The whole body.
     pub body: Bytes,
-    /// When it was complete.
+    /// Time at which it was complete.
     pub at: Instant,
     /// The status that it was answered with; `None` if it got no answer.
     pub status: Option<u16>,
@@ -109,12 +109,12 @@ impl Receiver {
         self.address
     }
 
-    /// A URL of it; the path begins with a slash.
+    /// Returns a URL of it; the path begins with a slash.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.origin)
     }
 
-    /// All requests so far, in the order in which their bodies were complete.
+    /// Returns all requests so far, in the order in which their bodies were complete.
     pub fn received(&self) -> Vec<ReceivedRequest> {
         self.received
             .lock()

@@ -68,7 +68,7 @@ impl ScriptedWorker {
         actions.iter().map(spec).collect()
     }
 
-    /// The first `Hello` of a new instance.
+    /// Returns the first `Hello` of a new instance.
     pub fn hello_for(actions: Vec<ActionSpec>, max_in_flight: u32) -> Hello {
         Hello {
             protocol_min: 1,
@@ -183,7 +183,7 @@ impl ScriptedWorker {
         Self::open(url, hello).await
     }
 
-    /// The `Hello` with which this process would come back, with nothing in hand.
+    /// Returns the `Hello` with which this process would come back, with nothing in hand.
     pub fn next_hello(&self) -> Hello {
         self.hello.clone()
     }
@@ -281,7 +281,7 @@ impl ScriptedWorker {
         self.line.send_raw(request).await;
     }
 
-    /// The next message that nobody has read; `None` at the end of the stream. What it says is not noted.
+    /// Returns the next message that nobody has read; `None` at the end of the stream. What it says is not noted.
     pub async fn next(&mut self) -> Option<Result<SessionResponse, tonic::Status>> {
         let next = tokio::time::timeout(LIMIT, self.line.next()).await;
         next.expect("the orchestrator says nothing")
@@ -297,7 +297,7 @@ impl ScriptedWorker {
         while let Some(Ok(_)) = self.next().await {}
     }
 
-    /// The next assignment, which nobody has started yet.
+    /// Returns the next assignment, which nobody has started yet.
     pub async fn assignment(&mut self) -> Assignment {
         loop {
             if let Some(assignment) = self.assignments.pop_front() {
@@ -307,7 +307,7 @@ impl ScriptedWorker {
         }
     }
 
-    /// The next assignment, reported as started.
+    /// Returns the next assignment, reported as started.
     pub async fn started(&mut self) -> Assignment {
         let assignment = self.assignment().await;
         self.start(&assignment).await;

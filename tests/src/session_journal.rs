@@ -74,14 +74,14 @@ impl<R: BufRead> Journal<R> {
         cut_off.map_or(Ok(None), Err)
     }
 
-    /// The boot line that begins within this line, if one does.
+    /// Returns the boot line that begins within this line, if one does.
     fn boot_after_a_cut(&self, text: &str) -> Option<Event> {
         let begin = text.rfind("{\"t\":").filter(|begin| *begin > 0)?;
         let event = line::parse(self.line, &text[begin..]).ok()?;
         matches!(event.what, What::Boot { .. }).then_some(event)
     }
 
-    /// The next line that a line break ends.
+    /// Returns the next line that a line break ends.
     fn read_line(&mut self) -> Result<Option<String>, Fault> {
         let mut text = Vec::new();
         let n_read = (&mut self.lines)

@@ -24,7 +24,7 @@ pub use words::{from_worker, to_worker};
 #[derive(Clone, Debug, Default)]
 pub struct SessionRecording(Arc<Mutex<Vec<Arc<Mutex<Connection>>>>>);
 
-/// One session on the wire.
+/// A session on the wire.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOnWire {
     /// What the worker said and was forwarded, with its number.
@@ -36,7 +36,7 @@ pub struct SessionOnWire {
 }
 
 impl SessionRecording {
-    /// Every stream that both sides spoke a session on.
+    /// Returns every stream that both sides spoke a session on.
     pub fn sessions(&self) -> Vec<SessionOnWire> {
         let connections = self.0.lock().expect("nobody panics while holding it").clone();
         let streams = connections.iter().flat_map(|connection| {

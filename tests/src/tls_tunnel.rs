@@ -108,7 +108,7 @@ impl TlsTunnel {
         self.connector.connect(name(), connection).await
     }
 
-    /// The first message of a handshake, as bytes.
+    /// Returns the first message of a handshake, as bytes.
     ///
     /// # Errors
     /// It cannot be made.

@@ -88,7 +88,7 @@ impl TokenIssuer {
         self.served().key_set = key_set;
     }
 
-    /// A token with these claims.
+    /// Returns a token with these claims.
     ///
     /// # Panics
     /// The key cannot sign, which it can.
@@ -108,7 +108,7 @@ impl TokenIssuer {
         format!("{message}.{}", base64url(&signature))
     }
 
-    /// The value of `authorization` of each question that it was asked so far.
+    /// Returns the value of `authorization` of each question that it was asked so far.
     pub fn questions(&self) -> Vec<Option<String>> {
         self.served().questions.clone()
     }

@@ -13,7 +13,7 @@ pub fn resident_bytes(process: u32) -> Result<u64, Fault> {
     status_bytes(process, "VmRSS:")
 }
 
-/// The most resident memory in bytes since it began, or since [`forget_peak`].
+/// Returns the most resident memory in bytes since it began, or since [`forget_peak`].
 ///
 /// # Errors
 /// The process is gone.
@@ -86,10 +86,10 @@ pub fn cpu_time(process: u32) -> Result<Duration, Fault> {
     Ok(cpu_of_threads(process)?.values().map(|thread| thread.cpu).sum())
 }
 
-/// One thread of a process.
+/// A thread of a process.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// Name, of which the kernel keeps 15 bytes.
     pub name: String,
     /// Its time on a processor so far.
     pub cpu: Duration,

@@ -18,7 +18,7 @@ pub struct WorkerSettings {
 }
 
 impl WorkerSettings {
-    /// A worker of the orchestrator at this URL, whose handlers see the files under `root` only.
+    /// Creates a worker of the orchestrator at this URL, whose handlers see the files under `root` only.
     /// Its stderr goes into `directory`.
     pub fn new(orchestrator: &str, worker_id: &str, root: &Path, directory: &Path) -> Self {
         Self {
@@ -90,9 +90,9 @@ impl WorkerSettings {
 /// A running stock worker. Killed on drop.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its label.
+    /// Label.
     pub worker_id: String,
-    /// Its process: signals, exit code, stderr.
+    /// Process: signals, exit code, stderr.
     pub process: ChildProcess,
 }
 

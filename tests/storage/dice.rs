@@ -11,7 +11,7 @@ impl Dice {
         ))
     }
 
-    /// A number below the bound.
+    /// Returns a number below the bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0.roll(bound.max(1))
     }
@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// True if the long run is asked for.
+/// Returns true if the long run is asked for.
 pub(crate) fn long() -> bool {
     std::env::var("ESCAPEMENT_LONG").is_ok_and(|value| value == "1")
 }
@@ -32,7 +32,7 @@ pub(crate) fn seeds(default: u64) -> u64 {
     number("ESCAPEMENT_SEEDS").unwrap_or(default)
 }
 
-/// The first of them.
+/// Returns the first of them.
 pub(crate) fn seeds_from() -> u64 {
     number("ESCAPEMENT_SEEDS_FROM").unwrap_or(0)
 }

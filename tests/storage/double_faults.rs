@@ -84,7 +84,7 @@ fn the_power_goes_around_every_call_of_a_restart_behind_a_failed_sync() {
     assert!(n_failed > 5, "{n_failed}");
 }
 
-/// True if the page cache shows as clean what the disk does not have.
+/// Returns true if the page cache shows as clean what the disk does not have.
 fn shows_what_is_not_there(disk: &Disk) -> bool {
     let dropped = disk.fork();
     dropped.drop_page_cache();

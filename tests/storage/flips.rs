@@ -100,7 +100,7 @@ fn one_is_damaged(reader: &dyn Reader, known: &Known) -> Result<bool, String> {
     Ok(execution || audit)
 }
 
-/// Everything that one walk shows, page by page, and whether it met damage.
+/// Returns everything that one walk shows, page by page, and whether it met damage.
 fn walk<T>(
     mut page: impl FnMut(Option<u64>) -> Result<Vec<T>, StoreFault>,
     number: impl Fn(&T) -> u64,
@@ -125,7 +125,7 @@ fn walk<T>(
     Err("a walk that does not end".to_owned())
 }
 
-/// A list shows every execution, in order; another content only where a closer look says that it is damaged.
+/// Returns a list shows every execution, in order; another content only where a closer look says that it is damaged.
 fn list(reader: &dyn Reader, truth: &Truth, damaged: &BTreeSet<u64>) -> Result<bool, String> {
     let n_max = 3 * truth.executions().len();
     let page = |behind| reader.list(&ListFilter::default(), behind, 4);

@@ -8,7 +8,7 @@ use crate::place::{self, DATABASE, LOG, MARK, open_with};
 use crate::truth::{Expected, Truth};
 use crate::workload::sample;
 
-/// A killed process with everything in its log: the disk, the truth, and the log's length behind each commit.
+/// Returns a killed process with everything in its log: the disk, the truth, and the log's length behind each commit.
 fn killed(n_commits: u64) -> (Disk, Vec<Truth>, Vec<usize>) {
     let disk = Disk::new();
     let mut store = place::open(&disk).unwrap();

@@ -8,7 +8,7 @@ use crate::place;
 use crate::truth::{Expected, Truth};
 use crate::workload::{Life, lives, sample, truths};
 
-/// One life without any fault: the disk between all of its calls, and what must be there at each moment.
+/// A life without any fault: the disk between all of its calls, and what must be there at each moment.
 pub(crate) struct Recorded {
     /// Number `n` is from between call `n` and the next.
     pub(crate) moments: Vec<(Disk, Expected)>,
@@ -52,7 +52,7 @@ pub(crate) fn record(disk: &Disk, before: &Truth, life: &Life) -> Recorded {
     }
 }
 
-/// All lives of the workload, one after the other on one disk.
+/// Returns all lives of the workload, one after the other on one disk.
 pub(crate) fn record_all() -> Vec<Recorded> {
     let disk = Disk::new();
     let mut truth = Truth::default();

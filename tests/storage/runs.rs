@@ -48,7 +48,7 @@ fn content(n: u64) -> Content {
     Content::new(Bytes::from(vec![n as u8; 3000 + 9000 * n as usize]))
 }
 
-/// One thing that is asked of a store.
+/// A thing that is asked of a store.
 #[derive(Clone, Debug)]
 enum Act {
     Commit(RunBatch),
@@ -124,7 +124,7 @@ fn lives() -> Vec<Life> {
     vec![first, second]
 }
 
-/// The request that is about the run of that seed.
+/// Returns the request that is about the run of that seed.
 fn request(seed: u64) -> ClientRequest {
     ClientRequest {
         key: format!("verb {seed}"),
@@ -136,7 +136,7 @@ fn request(seed: u64) -> ClientRequest {
 const PLANS: [&str; 2] = ["one", "two"];
 const DOCUMENTS: std::ops::Range<u64> = 0..3;
 
-/// A document of a revision, the last of which is large.
+/// Returns a document of a revision, the last of which is large.
 fn document(n: u64) -> Content {
     Content::of_revision(
         Bytes::from(vec![n as u8 + 100; 500 + 4000 * n as usize]),
@@ -148,7 +148,7 @@ fn sample_of(seed: u64) -> RunSample {
     RunSample::new(seed)
 }
 
-/// One run as it must be.
+/// A run as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     number: u64,
@@ -240,7 +240,7 @@ impl Truth {
         self.pins.iter().any(|(_, pinned)| *pinned == digest)
     }
 
-    /// The first thing that the store shows differently.
+    /// Returns the first thing that the store shows differently.
     fn differs(&self, store: &EmbeddedRuns) -> Option<String> {
         let reader = store.reader().unwrap();
         for seed in SEEDS {

@@ -16,7 +16,7 @@ pub(crate) struct Truth {
     by_id: BTreeMap<ExecutionId, usize>,
 }
 
-/// One execution as it must be shown.
+/// An execution as it must be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) stored: StoredExecution,
@@ -161,7 +161,7 @@ impl Truth {
             .collect()
     }
 
-    /// The first thing that the store shows otherwise.
+    /// Returns the first thing that the store shows otherwise.
     pub(crate) fn differs(&self, store: &dyn Store) -> Option<String> {
         self.difference(&*store.reader().unwrap())
             .unwrap_or_else(|fault| Some(format!("a fault where nothing is damaged: {fault:?}")))

@@ -9,7 +9,7 @@ use crate::truth::Truth;
 /// The batches of one process life.
 pub(crate) type Life = Vec<Vec<Write>>;
 
-/// A sample by number; some have records of several pages.
+/// Returns a sample by number; some have records of several pages.
 pub(crate) fn sample(number: u64) -> Sample {
     let n_bytes = if number % 5 == 4 { 9000 } else { 120 };
     let mut sample = Sample::with_record_bytes(number, n_bytes);
@@ -19,7 +19,7 @@ pub(crate) fn sample(number: u64) -> Sample {
     if number % 3 == 2 { sample.running() } else { sample }
 }
 
-/// The fixed workload: every kind of write, conflicts, a batch that changes nothing, checkpoints in between.
+/// Returns the fixed workload: every kind of write, conflicts, a batch that changes nothing, checkpoints in between.
 pub(crate) fn lives() -> Vec<Life> {
     let accept = |number| sample(number).accept();
     let start = |number| sample(number).start();
@@ -45,7 +45,7 @@ pub(crate) fn lives() -> Vec<Life> {
     ]
 }
 
-/// The truth behind each batch of a life: the first is from before all of them.
+/// Returns the truth behind each batch of a life: the first is from before all of them.
 pub(crate) fn truths(before: &Truth, life: &Life) -> Vec<Truth> {
     let mut truths = vec![before.clone()];
     for batch in life {

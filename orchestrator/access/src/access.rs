@@ -92,7 +92,7 @@ impl Access {
         self.issuers().map(|(_, keys)| keys)
     }
 
-    /// The issuers of tokens by name, and where their keys come from.
+    /// Returns the issuers of tokens by name, and where their keys come from.
     pub fn issuers(&self) -> impl Iterator<Item = (&str, &KeySource)> {
         let issuers = self.policy.iter().flat_map(|policy| &policy.issuers);
         issuers.map(|issuer| (&*issuer.name, &issuer.keys))
@@ -105,7 +105,7 @@ impl Access {
             .map(|(_, keys)| keys)
     }
 
-    /// The SHA-256 of a JSON Web Token that this `authorization` shows, by which [`JwtCache`](crate::JwtCache) keeps what
+    /// Returns the SHA-256 of a JSON Web Token that this `authorization` shows, by which [`JwtCache`](crate::JwtCache) keeps what
     /// became of it. `None` if it shows none that could be right.
     pub fn digest_of_jwt(&self, authorization: &[u8]) -> Option<[u8; 32]> {
         let has_issuers = self
@@ -117,19 +117,19 @@ impl Access {
         is_one.then(|| sha256(token.as_bytes()))
     }
 
-    /// True if a policy decides.
+    /// Returns true if a policy decides.
     pub fn has_policy(&self) -> bool {
         self.policy.is_some()
     }
 
-    /// The limits of a namespace.
+    /// Returns the limits of a namespace.
     pub fn limits(&self, namespace: &Namespace) -> NamespaceLimits {
         let policy = self.policy.as_deref();
         let limits = policy.and_then(|policy| policy.namespaces.get(namespace));
         limits.copied().unwrap_or_default()
     }
 
-    /// The policy, if there is one.
+    /// Returns the policy, if there is one.
     pub fn policy(&self) -> Option<&Policy> {
         self.policy.as_deref()
     }
@@ -212,7 +212,7 @@ impl Access {
     }
 }
 
-/// The token of an attempt among these values of `authorization`, if it is the only one.
+/// Returns the token of an attempt among these values of `authorization`, if it is the only one.
 pub fn shown_attempt<'a>(mut authorization: impl Iterator<Item = &'a [u8]>) -> Option<AttemptToken> {
     let only = authorization.next().filter(|_| authorization.next().is_none());
     attempt_bearer::read(only.and_then(bearer_of)?)
@@ -222,7 +222,7 @@ fn bearer_of(authorization: &[u8]) -> Option<&str> {
     core::str::from_utf8(authorization).ok().and_then(bearer)
 }
 
-/// The token of `Bearer TOKEN`; the word in any letter case, as HTTP has it.
+/// Returns the token of `Bearer TOKEN`; the word in any letter case, as HTTP has it.
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme

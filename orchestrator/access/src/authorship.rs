@@ -66,7 +66,7 @@ impl Access {
 }
 
 impl Grant {
-    /// True if it lets plans in the namespace name the action.
+    /// Returns true if it lets plans in the namespace name the action.
     pub(crate) fn submits(&self, namespace: &Namespace, action: &str) -> bool {
         self.roles.contains(Role::Admin) || (self.gives(Role::Submitter, namespace) && self.names(action))
     }
@@ -117,7 +117,7 @@ impl Principal {
         }
     }
 
-    /// True if the row permits the call whatever it is about. `None`: no policy has judged the call.
+    /// Returns true if the row permits the call whatever it is about. `None`: no policy has judged the call.
     pub fn permits_everywhere(&self, row: Option<&Row>) -> bool {
         row.is_none_or(|row| {
             let mut grants = self.grants.iter();
@@ -129,7 +129,7 @@ impl Principal {
         })
     }
 
-    /// True if the plans that it hands in with this call are held to its patterns of actions in the namespace: those of a role that
+    /// Returns true if the plans that it hands in with this call are held to its patterns of actions in the namespace: those of a role that
     /// the row lets look at every plan there are not.
     pub fn is_held_to_actions(&self, row: &Row, namespace: &Namespace) -> bool {
         let is_free = |grant: &Grant| {
@@ -140,7 +140,7 @@ impl Principal {
         !self.grants.iter().any(is_free)
     }
 
-    /// The patterns of the actions that its plans in the namespace may name; `None` if they may name every one.
+    /// Returns the patterns of the actions that its plans in the namespace may name; `None` if they may name every one.
     pub fn submitted_actions(&self, namespace: &Namespace) -> Option<Vec<String>> {
         let mut patterns: BTreeSet<&str> = BTreeSet::new();
         for grant in &self.grants {
@@ -188,7 +188,7 @@ impl Principal {
         }
     }
 
-    /// True if there is nothing that it may not know of.
+    /// Returns true if there is nothing that it may not know of.
     pub fn finds_all(&self) -> bool {
         self.grants.iter().any(|grant| {
             let is_everywhere = grant.reads_somewhere() && grant.namespaces == NamespaceScope::All;
@@ -196,18 +196,18 @@ impl Principal {
         })
     }
 
-    /// True if in some namespace it finds the things of one user or some, and not those of every user there.
+    /// Returns true if in some namespace it finds the things of one user or some, and not those of every user there.
     pub fn is_held_somewhere(&self) -> bool {
         self.scopes().iter().any(|(_, user)| user.is_some())
     }
 
-    /// The users besides itself in whose names the policy says that it acts in the namespace.
+    /// Returns the users besides itself in whose names the policy says that it acts in the namespace.
     pub fn named_users(&self, namespace: &Namespace) -> impl Iterator<Item = &str> {
         let here = self.grants.iter().filter(|grant| grant.reads(namespace));
         here.filter_map(|grant| grant.user.name())
     }
 
-    /// True if it may know of what lies in the namespace and is that user's, or nobody's in particular.
+    /// Returns true if it may know of what lies in the namespace and is that user's, or nobody's in particular.
     pub fn sees_of(&self, namespace: &Namespace, owner: Option<&str>) -> bool {
         let mut grants = self.grants.iter();
         grants.any(|grant| grant.reads(namespace) && grant.finds(&self.name, owner))
@@ -235,7 +235,7 @@ impl Principal {
         }
     }
 
-    /// All that it finds: what lies in one of these namespaces and is that user's. `None`: every namespace, every user.
+    /// Returns all that it finds: what lies in one of these namespaces and is that user's. `None`: every namespace, every user.
     ///
     /// Each is what one grant gives: a user of one namespace is nobody in another.
     pub fn scopes(&self) -> Vec<(Option<&Namespace>, Option<&str>)> {

@@ -1,4 +1,4 @@
-//! Why a call is not permitted, as a reason and a sentence. Knows no gRPC.
+//! Reason why a call is not permitted, as a reason and a sentence. Knows no gRPC.
 
 use crate::role::Role;
 use alloc::borrow::ToOwned;
@@ -8,7 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Why a call is not permitted.
+/// Reason why a call is not permitted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Denial {
     /// There are no credentials, and the call needs some.
@@ -38,7 +38,7 @@ pub enum Denial {
     },
     /// The request is for a namespace that is not the principal's.
     NamespaceNotPermitted {
-        /// Its name, as requested.
+        /// Name, as requested.
         namespace: String,
     },
     /// An answer is in another name than the principal's.
@@ -70,7 +70,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// The reason, for programs; it never changes.
+    /// Returns the reason, for programs; it never changes.
     pub fn reason(&self) -> &'static str {
         match self {
             Denial::CredentialsMissing => "CREDENTIALS_MISSING",
@@ -90,7 +90,7 @@ impl Denial {
         }
     }
 
-    /// True if it says who the caller is not, and false if it says what it may not.
+    /// Returns true if it says who the caller is not, and false if it says what it may not.
     pub fn is_of_credentials(&self) -> bool {
         matches!(
             self,

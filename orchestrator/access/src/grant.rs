@@ -28,7 +28,7 @@ impl NamespaceScope {
         names.into_iter().flatten()
     }
 
-    /// True if the namespace is one of them.
+    /// Returns true if the namespace is one of them.
     pub fn contains(&self, namespace: &Namespace) -> bool {
         match self {
             NamespaceScope::All => true,
@@ -74,7 +74,7 @@ pub struct Grant {
 }
 
 impl UserScope {
-    /// The user that it names.
+    /// Returns the user that it names.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             UserScope::Named(name) => Some(name),
@@ -82,14 +82,14 @@ impl UserScope {
         }
     }
 
-    /// True if the holder finds the things of every user.
+    /// Returns true if the holder finds the things of every user.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self, UserScope::Free | UserScope::Any)
     }
 }
 
 impl Grant {
-    /// A grant of these roles in these namespaces, for every action and every worker id, without limits.
+    /// Creates a grant of these roles in these namespaces, for every action and every worker id, without limits.
     pub fn new(roles: Roles, namespaces: NamespaceScope) -> Self {
         Self {
             roles,
@@ -104,7 +104,7 @@ impl Grant {
         }
     }
 
-    /// Everything: what every caller has where there is no policy.
+    /// Returns everything: what every caller has where there is no policy.
     pub fn everything() -> Self {
         Self {
             payloads: true,
@@ -122,32 +122,32 @@ impl Grant {
         })
     }
 
-    /// True if it gives the role in the namespace.
+    /// Returns true if it gives the role in the namespace.
     pub(crate) fn gives(&self, role: Role, namespace: &Namespace) -> bool {
         self.roles.contains(role) && (!role.is_bound() || self.namespaces.contains(namespace))
     }
 
-    /// True if it gives the role in every namespace.
+    /// Returns true if it gives the role in every namespace.
     pub(crate) fn holds_everywhere(&self, role: Role) -> bool {
         self.roles.contains(role) && (!role.is_bound() || self.namespaces == NamespaceScope::All)
     }
 
-    /// True if it lets its holder know of what lies in the namespace.
+    /// Returns true if it lets its holder know of what lies in the namespace.
     pub(crate) fn reads(&self, namespace: &Namespace) -> bool {
         Role::READING.into_iter().any(|role| self.gives(role, namespace))
     }
 
-    /// True if it lets its holder know of what lies in some namespace.
+    /// Returns true if it lets its holder know of what lies in some namespace.
     pub(crate) fn reads_somewhere(&self) -> bool {
         Role::READING.into_iter().any(|role| self.roles.contains(role))
     }
 
-    /// True if it lets its holder know of everything in every namespace.
+    /// Returns true if it lets its holder know of everything in every namespace.
     pub(crate) fn reads_all(&self) -> bool {
         self.roles.contains(Role::Operator) || self.roles.contains(Role::Admin)
     }
 
-    /// True if its holder, of that name, finds what is that user's, or nobody's in particular.
+    /// Returns true if its holder, of that name, finds what is that user's, or nobody's in particular.
     pub(crate) fn finds(&self, holder: &str, owner: Option<&str>) -> bool {
         match &self.user {
             _ if self.reads_all() => true,
@@ -157,7 +157,7 @@ impl Grant {
         }
     }
 
-    /// True if it lets a plan name the action, or a worker offer it.
+    /// Returns true if it lets a plan name the action, or a worker offer it.
     pub(crate) fn names(&self, action: &str) -> bool {
         self.actions.iter().any(|pattern| pattern.matches(action))
     }

@@ -16,18 +16,18 @@ pub enum Permission {
     NamespacesAndActions,
     /// What its patterns of actions name.
     Actions,
-    /// Its own: sessions, attempts, an execution.
+    /// Own: sessions, attempts, an execution.
     Own,
     /// Children of its own execution.
     Children,
-    /// Its own execution, and children of it.
+    /// Own execution, and children of it.
     OwnAndChildren,
     /// Everything, if the policy lets it see payloads.
     WithPayloads,
 }
 
 impl Permission {
-    /// The mark that the page `deploy/AUTHORIZATION.md` has for it.
+    /// Returns the mark that the page `deploy/AUTHORIZATION.md` has for it.
     pub const fn mark(self) -> &'static str {
         match self {
             Permission::Never => "-",

@@ -12,7 +12,7 @@ pub struct Pattern {
     separator: Option<char>,
 }
 
-/// Why a text is no pattern.
+/// Reason why a text is no pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PatternError {
     /// It has no character, and would match nothing.
@@ -35,7 +35,7 @@ impl Pattern {
         }
     }
 
-    /// A pattern whose `*` stands for any characters.
+    /// Creates a pattern whose `*` stands for any characters.
     ///
     /// # Errors
     /// [`PatternError`] if it can match nothing.
@@ -43,7 +43,7 @@ impl Pattern {
         Self::with_separator(text, None)
     }
 
-    /// A pattern whose `*` never stands for the separator: a slash in a SPIFFE id, a dot in a DNS name.
+    /// Creates a pattern whose `*` never stands for the separator: a slash in a SPIFFE id, a dot in a DNS name.
     ///
     /// # Errors
     /// [`PatternError`] if it can match nothing.
@@ -67,17 +67,17 @@ impl Pattern {
         })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// True if the pattern matches every name.
+    /// Returns true if the pattern matches every name.
     pub fn is_any(&self) -> bool {
         self.separator.is_none() && self.text.bytes().all(|byte| byte == b'*')
     }
 
-    /// True if the name matches.
+    /// Returns true if the name matches.
     pub fn matches(&self, name: &str) -> bool {
         let Some(separator) = self.separator else {
             return part_matches(&self.text, name);

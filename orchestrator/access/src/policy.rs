@@ -40,7 +40,7 @@ pub struct Policy {
 /// What one namespace may take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NamespaceLimits {
-    /// Its share of admission while others wait too, 1 to 1000.
+    /// Share of admission while others wait too, 1 to 1000.
     pub weight: u32,
     /// Most executions that are accepted and not settled. `None`: the server's limit.
     pub max_live_executions: Option<u32>,
@@ -86,12 +86,12 @@ impl Policy {
         reading::read(text)
     }
 
-    /// The namespaces that it declares, with their limits. `default` is always among them.
+    /// Returns the namespaces that it declares, with their limits. `default` is always among them.
     pub fn namespaces(&self) -> impl Iterator<Item = (&Namespace, NamespaceLimits)> {
         self.namespaces.iter().map(|(name, limits)| (name, *limits))
     }
 
-    /// The principals of its static tokens.
+    /// Returns the principals of its static tokens.
     pub fn token_principals(&self) -> impl Iterator<Item = &Arc<Principal>> {
         self.tokens.values()
     }

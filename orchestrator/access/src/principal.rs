@@ -91,12 +91,12 @@ impl Principal {
         }
     }
 
-    /// True if it has shown nothing that says who it is.
+    /// Returns true if it has shown nothing that says who it is.
     pub fn has_proven_nothing(&self) -> bool {
         self.kind == PrincipalKind::Anonymous
     }
 
-    /// True if it is the same principal, perhaps with other rights.
+    /// Returns true if it is the same principal, perhaps with other rights.
     pub fn is_same_as(&self, other: &Principal) -> bool {
         self.identity() == other.identity()
     }
@@ -106,29 +106,29 @@ impl Principal {
         (self.kind, self.name.clone(), self.issuer.clone())
     }
 
-    /// The roles that any grant gives it anywhere.
+    /// Returns the roles that any grant gives it anywhere.
     pub fn roles(&self) -> Roles {
         self.grants.iter().flat_map(|grant| grant.roles.iter()).collect()
     }
 
-    /// True if it has the role in the namespace.
+    /// Returns true if it has the role in the namespace.
     pub fn has(&self, role: Role, namespace: &Namespace) -> bool {
         self.grants.iter().any(|grant| grant.gives(role, namespace))
     }
 
-    /// True if it may know of what lies in the namespace. What it may not know of is not found, and never refused.
+    /// Returns true if it may know of what lies in the namespace. What it may not know of is not found, and never refused.
     pub fn sees(&self, namespace: &Namespace) -> bool {
         self.grants.iter().any(|grant| grant.reads(namespace))
     }
 
-    /// True if it reads everything in every namespace, also in those that the policy does not name.
+    /// Returns true if it reads everything in every namespace, also in those that the policy does not name.
     pub fn sees_all(&self) -> bool {
         self.grants.iter().any(|grant| {
             grant.reads_all() || (grant.reads_somewhere() && grant.namespaces == NamespaceScope::All)
         })
     }
 
-    /// The namespaces in which it reads or hands in, in order; `None`: every one.
+    /// Returns the namespaces in which it reads or hands in, in order; `None`: every one.
     pub fn visible(&self) -> Option<BTreeSet<&Namespace>> {
         if self.sees_all() {
             return None;
@@ -137,7 +137,7 @@ impl Principal {
         Some(named.filter(|namespace| self.sees(namespace)).collect())
     }
 
-    /// The only namespace in which it reads or hands in, if there is exactly one.
+    /// Returns the only namespace in which it reads or hands in, if there is exactly one.
     pub fn only_namespace(&self) -> Option<&Namespace> {
         let mut names = self.visible()?;
         let only = names.pop_first()?;
@@ -187,7 +187,7 @@ impl Principal {
         })
     }
 
-    /// True if its plans in the namespace may name the action.
+    /// Returns true if its plans in the namespace may name the action.
     pub fn may_submit(&self, namespace: &Namespace, action: &str) -> bool {
         self.grants.iter().any(|grant| grant.submits(namespace, action))
     }
@@ -218,7 +218,7 @@ impl Principal {
         Ok(())
     }
 
-    /// True if it may know that workers offer the action.
+    /// Returns true if it may know that workers offer the action.
     pub fn may_list(&self, action: &str) -> bool {
         self.grants.iter().any(|grant| {
             let lists_all = [Role::Viewer, Role::Operator, Role::Admin];
@@ -228,12 +228,12 @@ impl Principal {
         })
     }
 
-    /// True if its workers may offer the action.
+    /// Returns true if its workers may offer the action.
     pub fn may_offer(&self, action: &str) -> bool {
         self.of_workers().any(|grant| grant.names(action))
     }
 
-    /// True if its workers may have the id.
+    /// Returns true if its workers may have the id.
     pub fn may_be_worker(&self, worker_id: &str) -> bool {
         let matches = |pattern: &Pattern| pattern.matches(worker_id);
         self.of_workers()
@@ -250,7 +250,7 @@ impl Principal {
         widest(self.of_workers().map(|grant| grant.max_sessions))
     }
 
-    /// True if it is a program that decides by itself, which never approves.
+    /// Returns true if it is a program that decides by itself, which never approves.
     pub fn is_agent(&self) -> bool {
         self.grants.iter().any(|grant| grant.is_agent)
     }
@@ -280,7 +280,7 @@ impl Principal {
     }
 }
 
-/// The union of limits: none if one of them is none.
+/// Returns the union of limits: none if one of them is none.
 fn widest(limits: impl Iterator<Item = Option<u32>>) -> Option<u32> {
     limits.reduce(|one, other| Some(one?.max(other?))).flatten()
 }

@@ -30,12 +30,12 @@ impl Role {
     /// Those that let their holders know of what lies in a namespace.
     pub(crate) const READING: [Self; 4] = [Self::Viewer, Self::Submitter, Self::Operator, Self::Admin];
 
-    /// True if it holds in the namespaces of its grant alone; the others hold everywhere.
+    /// Returns true if it holds in the namespaces of its grant alone; the others hold everywhere.
     pub(crate) const fn is_bound(self) -> bool {
         matches!(self, Role::Viewer | Role::Submitter)
     }
 
-    /// The name that the policy has for it.
+    /// Returns the name that the policy has for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -63,17 +63,17 @@ impl fmt::Display for Role {
 pub struct Roles(u8);
 
 impl Roles {
-    /// Every role.
+    /// Returns every role.
     pub fn all() -> Self {
         Role::ALL.into_iter().collect()
     }
 
-    /// True if the role is in it.
+    /// Returns true if the role is in it.
     pub fn contains(self, role: Role) -> bool {
         self.0 & (1 << role as u8) != 0
     }
 
-    /// True if it holds none.
+    /// Returns true if it holds none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

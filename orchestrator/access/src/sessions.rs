@@ -23,7 +23,7 @@ struct Instance {
     owner: Identity,
     /// Streams that are open: two for a moment, when a worker comes back before its old connection is known to be dead.
     n_open: u32,
-    /// When it loses the place that it keeps without a session; `None` if it has a session, or no place.
+    /// Time at which it loses the place that it keeps without a session; `None` if it has a session, or no place.
     kept_until_ms: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl InstanceOwners {
         Ok(())
     }
 
-    /// True if the instance is the principal's, as far as it is known whose it is.
+    /// Returns true if the instance is the principal's, as far as it is known whose it is.
     pub fn is_of(&self, instance_id: InstanceId, principal: &Principal) -> bool {
         let known = self.instances.get(&instance_id);
         known.is_some_and(|known| known.owner == principal.identity())

@@ -21,7 +21,7 @@ impl StaticToken {
     /// Bytes of a token.
     pub const BYTES: usize = 4 + 43 + 6;
 
-    /// The token of these random bits.
+    /// Returns the token of these random bits.
     pub fn from_random(bits: [u8; 32]) -> Self {
         let mut text = String::from(Self::PREFIX);
         URL_SAFE_NO_PAD.encode_string(bits, &mut text);
@@ -49,7 +49,7 @@ impl StaticToken {
         Ok(Self(text.into()))
     }
 
-    /// The text, which is the secret.
+    /// Returns the text, which is the secret.
     pub fn secret(&self) -> &str {
         &self.0
     }

@@ -163,7 +163,7 @@ fn mixed(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A chain of steps.
+/// Returns a chain of steps.
 fn request(fill: &Fill, number: u64) -> Result<(ExecutionId, Arc<Request>), Fault> {
     let execution_id = id(1, number);
     let text = "x".repeat(usize::try_from(fill.payload_bytes)?);
@@ -194,7 +194,7 @@ fn request(fill: &Fill, number: u64) -> Result<(ExecutionId, Arc<Request>), Faul
     Ok((execution_id, Arc::new(request)))
 }
 
-/// Every step completes at its first attempt.
+/// Returns every step completes at its first attempt.
 fn settle(
     request: Arc<Request>,
     execution_id: ExecutionId,

@@ -95,7 +95,7 @@ impl Archive {
         })
     }
 
-    /// The certificate that stands behind the accepted request, if there is one.
+    /// Returns the certificate that stands behind the accepted request, if there is one.
     ///
     /// # Errors
     /// [`Unreadable`] if the bytes do not decode.
@@ -104,7 +104,7 @@ impl Archive {
         Ok(accepted.certificate)
     }
 
-    /// The request that was accepted.
+    /// Returns the request that was accepted.
     ///
     /// # Errors
     /// [`Unreadable`] if it does not decode or is not valid any more.
@@ -117,7 +117,7 @@ impl Archive {
         stored::decode_accepted(&self.accepted)
     }
 
-    /// The entries, in order.
+    /// Returns the entries, in order.
     ///
     /// # Errors
     /// [`Unreadable`] if one does not decode.

@@ -153,7 +153,7 @@ pub fn status(status: WireStatus) -> Result<Status, Meaningless> {
     }
 }
 
-/// A result.
+/// Returns a result.
 ///
 /// # Errors
 /// [`Meaningless`] if a field has no meaning.
@@ -184,7 +184,7 @@ pub fn result(wire: v1::PlanResult) -> Result<PlanResult, Meaningless> {
     })
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 ///
 /// # Errors
 /// [`Meaningless`] if a field has no meaning.

@@ -6,7 +6,7 @@ use escapement_contract::{CERTIFICATE_REVISION, Certificate, DurationBound, Plan
 use escapement_model::hex;
 use escapement_wire::v1;
 
-/// The certificate of a plan, as callers are told it.
+/// Returns the certificate of a plan, as callers are told it.
 pub fn certificate(plan: &Plan, certificate: &Certificate) -> v1::PlanCertificate {
     let Certificate {
         content_digest,
@@ -147,7 +147,7 @@ fn bound(bound: DurationBound) -> v1::plan_certificate::DurationBound {
     }
 }
 
-/// The contract cuts what it adds up at the largest number that fits here.
+/// Returns the contract cuts what it adds up at the largest number that fits here.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

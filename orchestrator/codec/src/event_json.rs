@@ -9,7 +9,7 @@ use escapement_wire::time::rfc3339;
 use escapement_wire::v1;
 use serde_json::{Map, Value, json};
 
-/// A result.
+/// Returns a result.
 pub fn result(result: &PlanResult) -> Value {
     let PlanResult {
         plan_id,
@@ -35,7 +35,7 @@ pub fn result(result: &PlanResult) -> Value {
     })
 }
 
-/// The terminal event in CloudEvents 1.0 structured form. An attribute that is empty is left out.
+/// Returns the terminal event in CloudEvents 1.0 structured form. An attribute that is empty is left out.
 pub fn event(attributes: &v1::CloudEvent, data: Option<&PlanResult>) -> Value {
     let texts = [
         ("id", &attributes.id),
@@ -59,7 +59,7 @@ pub fn event(attributes: &v1::CloudEvent, data: Option<&PlanResult>) -> Value {
 pub struct Ending {
     /// Which.
     pub execution_id: ExecutionId,
-    /// Its plan.
+    /// Plan.
     pub plan_id: PlanId,
     /// How it ended.
     pub status: Status,
@@ -82,7 +82,7 @@ impl Ending {
 /// Where events say that they come from, unless the operator says otherwise.
 pub const SOURCE: &str = "/escapement";
 
-/// The attributes of the terminal event; `data` is left out. `source` is the same after a restart, since receivers drop repeats by
+/// Returns the attributes of the terminal event; `data` is left out. `source` is the same after a restart, since receivers drop repeats by
 /// source and id.
 pub fn event_attributes(ending: &Ending, namespace: &Namespace, source: &str) -> v1::CloudEvent {
     v1::CloudEvent {

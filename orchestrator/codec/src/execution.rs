@@ -8,7 +8,7 @@ use escapement_model::Severity;
 use escapement_wire::v1;
 use escapement_wire::v1::execution::State;
 
-/// A result.
+/// Returns a result.
 pub fn result(result: &PlanResult) -> v1::PlanResult {
     let PlanResult {
         plan_id,
@@ -34,7 +34,7 @@ pub fn result(result: &PlanResult) -> v1::PlanResult {
     }
 }
 
-/// A status.
+/// Returns a status.
 pub fn status(status: Status) -> v1::plan_result::Status {
     match status {
         Status::Success => v1::plan_result::Status::Success,
@@ -43,7 +43,7 @@ pub fn status(status: Status) -> v1::plan_result::Status {
     }
 }
 
-/// An error with its causes. The depth of the chain is bounded by the contract.
+/// Returns an error with its causes. The depth of the chain is bounded by the contract.
 pub fn error(error: &ExecutionError) -> v1::ExecutionError {
     let ExecutionError {
         code,
@@ -72,7 +72,7 @@ fn severity(severity: Severity) -> v1::execution_error::Severity {
     }
 }
 
-/// An execution that the engine holds: queued or running, whatever the store may say meanwhile.
+/// Returns an execution that the engine holds: queued or running, whatever the store may say meanwhile.
 pub fn live_execution(view: &ExecutionView) -> v1::Execution {
     let ExecutionView {
         execution_id,

@@ -1,4 +1,4 @@
-//! Why an execution and its steps are in their states, to the wire. Explains nothing itself: the contract has the facts,
+//! Reason why an execution and its steps are in their states, to the wire. Explains nothing itself: the contract has the facts,
 //! the rules and the words.
 
 use crate::execution;
@@ -10,7 +10,7 @@ use escapement_wire::v1;
 use escapement_wire::v1::execution::State;
 use escapement_wire::v1::step_explanation::State as StepStateOnWire;
 
-/// An execution as a whole, in the state in which everybody sees it.
+/// Returns an execution as a whole, in the state in which everybody sees it.
 pub fn execution(
     execution_id: ExecutionId,
     state: State,
@@ -59,7 +59,7 @@ pub fn execution(
     }
 }
 
-/// A step.
+/// Returns a step.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub fn step(plan: &Plan, facts: &StepFacts) -> v1::StepExplanation {
     let step = plan.step(facts.step);

@@ -5,7 +5,7 @@ use escapement_engine::{Input, NamespaceKey, NamespaceShare};
 use escapement_model::Namespace;
 use sha2::{Digest, Sha256};
 
-/// The number of a namespace: 0 for `default`, and the first 8 bytes of the SHA-256 of any other name, big end first.
+/// Returns the number of a namespace: 0 for `default`, and the first 8 bytes of the SHA-256 of any other name, big end first.
 /// So it is the same in every process, and nothing has to be kept. Two of a million names share one by chance once in
 /// 30 million such sets; they would share one quota and one turn.
 pub fn key(namespace: &Namespace) -> NamespaceKey {

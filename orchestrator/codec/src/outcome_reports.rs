@@ -33,7 +33,7 @@ impl OutcomeReports {
         Self { tokens, asked }
     }
 
-    /// The tokens that the engine is asked about, in the order of the items.
+    /// Returns the tokens that the engine is asked about, in the order of the items.
     pub fn asked(&self) -> Vec<AttemptToken> {
         self.asked.iter().map(|(token, _)| *token).collect()
     }

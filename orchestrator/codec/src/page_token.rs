@@ -9,13 +9,13 @@ use std::fmt::Debug;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPageToken;
 
-/// The token of the page that continues below `before`.
+/// Returns the token of the page that continues below `before`.
 pub fn encode(before: u64, filter: &impl Debug) -> String {
     let bytes = [&[VERSION][..], &before.to_be_bytes(), &fingerprint(filter)].concat();
     hex::text(&bytes)
 }
 
-/// The position in a token.
+/// Returns the position in a token.
 ///
 /// # Errors
 /// [`InvalidPageToken`] if the token is not ours, or was made for other filters.

@@ -89,7 +89,7 @@ pub fn accepted_by(principal: &Principal, of: Option<&Provenance>) -> Option<v1:
     })
 }
 
-/// The actions that the principal's plans in the namespace may name, as they are recorded: empty for every action.
+/// Returns the actions that the principal's plans in the namespace may name, as they are recorded: empty for every action.
 pub fn recorded_actions(principal: &Principal, namespace: &Namespace) -> Vec<String> {
     match principal.submitted_actions(namespace) {
         None => Vec::new(),

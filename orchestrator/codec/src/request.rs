@@ -8,7 +8,7 @@ use escapement_model::limits::{BACKOFF_MS_MAX_DEFAULT, PLAN_TIMEOUT_MS_DEFAULT};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_wire::v1;
 
-/// A request as `SubmitPlan` takes it; the fields of both messages are the same.
+/// Returns a request as `SubmitPlan` takes it; the fields of both messages are the same.
 pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanRequest {
     let v1::ExecutePlanRequest {
         plan,
@@ -36,7 +36,7 @@ pub fn submit_of_execute(request: v1::ExecutePlanRequest) -> v1::SubmitPlanReque
     }
 }
 
-/// The draft of a request. Its namespace is no part of it.
+/// Returns the draft of a request. Its namespace is no part of it.
 pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
     let v1::SubmitPlanRequest {
         plan,
@@ -64,7 +64,7 @@ pub fn request_draft(request: v1::SubmitPlanRequest) -> RequestDraft {
     }
 }
 
-/// The draft of a plan.
+/// Returns the draft of a plan.
 pub fn plan_draft(plan: v1::Plan) -> PlanDraft {
     let v1::Plan {
         id,
@@ -133,7 +133,7 @@ fn retry_policy_draft(policy: v1::RetryPolicy) -> RetryPolicyDraft {
     }
 }
 
-/// A valid request under the id that it was accepted with. Its draft validates to the same digest.
+/// Returns a valid request under the id that it was accepted with. Its draft validates to the same digest.
 pub fn request_to_wire(request: &Request, execution_id: ExecutionId) -> v1::SubmitPlanRequest {
     v1::SubmitPlanRequest {
         plan: Some(plan_to_wire(request.plan())),

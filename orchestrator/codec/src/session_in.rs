@@ -45,7 +45,7 @@ impl Dropped {
 /// A message whose structure is wrong: the session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongStructure(
-    /// One sentence for people.
+    /// A sentence for people.
     pub &'static str,
 );
 

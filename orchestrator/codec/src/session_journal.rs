@@ -287,7 +287,7 @@ fn quoted(value: impl Display) -> String {
     format!(r#""{value}""#)
 }
 
-/// A text of somebody else.
+/// Returns a text of somebody else.
 fn text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -306,7 +306,7 @@ impl Line {
         Self(format!(r#"{{"t":{at_ms},"s":{session},"dir":"{dir}","m":"{m}""#))
     }
 
-    /// A field whose value is JSON as it stands.
+    /// Sets a field whose value is JSON as it stands.
     fn value(mut self, key: &str, json: impl Display) -> Self {
         use std::fmt::Write;
         write!(self.0, r#","{key}":{json}"#).expect("writing to a String cannot fail");

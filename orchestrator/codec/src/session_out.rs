@@ -137,7 +137,7 @@ fn assignment(assignment: &Assignment, traces: Option<Sampling>) -> v1::Assignme
     }
 }
 
-/// The answer to outcomes whose tokens are no tokens, with the bytes as given.
+/// Returns the answer to outcomes whose tokens are no tokens, with the bytes as given.
 fn unknown_outcomes(tokens: Vec<Bytes>) -> Message {
     let verdict = v1::outcome_ack::Verdict::Unknown as i32;
     let items = tokens
@@ -218,7 +218,7 @@ fn cancel(cancel: Cancel) -> v1::Cancel {
     }
 }
 
-/// Why an attempt is not wanted any more.
+/// Returns the reason why an attempt is not wanted any more.
 pub fn cancel_reason(reason: CancelReason) -> v1::cancel::Reason {
     match reason {
         CancelReason::StepTimeout => v1::cancel::Reason::StepTimeout,
@@ -227,7 +227,7 @@ pub fn cancel_reason(reason: CancelReason) -> v1::cancel::Reason {
     }
 }
 
-/// Why a stream ends on account of the worker.
+/// Returns the reason why a stream ends on account of the worker.
 pub fn session_error_code(code: SessionErrorCode) -> v1::session_error::Code {
     use v1::session_error::Code;
     match code {

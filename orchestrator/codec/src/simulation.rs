@@ -12,7 +12,7 @@ use escapement_wire::v1::attempt_stub::Outcome;
 use escapement_wire::v1::execution_error::Severity as WireSeverity;
 use std::collections::BTreeSet;
 
-/// The draft of the request that is simulated.
+/// Returns the draft of the request that is simulated.
 pub fn request_draft(
     plan: Option<v1::Plan>,
     environment: Option<escapement_model::Opaque>,
@@ -28,7 +28,7 @@ pub fn request_draft(
     })
 }
 
-/// The stubs, and everything that is wrong with them. They are for the steps of this plan, valid or not.
+/// Returns the stubs, and everything that is wrong with them. They are for the steps of this plan, valid or not.
 pub fn stubs(wire: Vec<v1::StepStub>, plan: Option<&v1::Plan>) -> (Stubs, Vec<Finding>) {
     let steps = plan.map_or(&[][..], |plan| &plan.steps).iter();
     let mut reading = Reading {

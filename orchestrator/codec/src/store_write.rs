@@ -65,12 +65,12 @@ pub fn encode(content: &StoreWrite) -> Write {
     }
 }
 
-/// The namespace that a request belongs to.
+/// Returns the namespace that a request belongs to.
 pub fn namespace_of(request: &Request) -> Namespace {
     Provenance::known(request.provenance()).namespace
 }
 
-/// When it started; `None` for what was settled from the queue. The entry is among the first.
+/// Returns the time at which it started; `None` for what was settled from the queue. The entry is among the first.
 fn started_at(settlement: &Settlement) -> Option<i64> {
     settlement.audit.iter().find_map(|entry| match entry.kind {
         AuditKind::Started { started_at } => Some(started_at),
@@ -78,7 +78,7 @@ fn started_at(settlement: &Settlement) -> Option<i64> {
     })
 }
 
-/// The numbers of `PlanResult.Status`.
+/// Returns the numbers of `PlanResult.Status`.
 fn status_number(status: Status) -> u8 {
     match status {
         Status::Success => 1,
@@ -87,7 +87,7 @@ fn status_number(status: Status) -> u8 {
     }
 }
 
-/// Bytes of the blobs of one write.
+/// Returns the bytes of the blobs of one write.
 pub fn blob_bytes(write: &Write) -> usize {
     match write {
         Write::Accept(accept) => accept.record.len(),

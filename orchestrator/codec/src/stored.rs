@@ -78,7 +78,7 @@ pub fn accepted_request(record: &Bytes) -> Result<v1::SubmitPlanRequest, Unreada
     Ok(wire)
 }
 
-/// The certificate with which a request was accepted; `None` if an earlier version accepted it.
+/// Returns the certificate with which a request was accepted; `None` if an earlier version accepted it.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes do not decode.
@@ -93,7 +93,7 @@ pub fn accepted_certificate(record: &Bytes) -> Result<Option<v1::PlanCertificate
     certificate.map(Some)
 }
 
-/// How many steps the plan has that was accepted.
+/// Returns the number of steps that the plan has that was accepted.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes do not decode.

@@ -11,7 +11,7 @@ pub fn owner(stored: &StoredExecution) -> Option<String> {
     Some(provenance.accepted_by?.name)
 }
 
-/// An execution as the store holds it, with its result and the progress that follows from it.
+/// Returns an execution as the store holds it, with its result and the progress that follows from it.
 ///
 /// # Errors
 /// [`Unreadable`] if a record does not decode, or if the request is damaged and the result has other ids.
@@ -95,7 +95,7 @@ fn vouched_for_by(result: &v1::PlanResult, row: v1::Execution) -> Result<v1::Exe
     })
 }
 
-/// An execution as lists show it: without progress and result.
+/// Returns an execution as lists show it: without progress and result.
 pub fn listed_execution(summary: &StoredSummary) -> v1::Execution {
     let StoredSummary {
         number: _,

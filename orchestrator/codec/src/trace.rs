@@ -46,7 +46,7 @@ impl Sampling {
         }
     }
 
-    /// The last 56 bits decide, as level 2 of the specification has it. They are random in a UUID v4, too: its version and its
+    /// Returns the last 56 bits decide, as level 2 of the specification has it. They are random in a UUID v4, too: its version and its
     /// variant stand before them.
     fn samples(self, trace_id: &[u8; 16]) -> bool {
         let (_, last) = trace_id.split_at(8);
@@ -58,7 +58,7 @@ impl Sampling {
 /// A span that somebody else made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanContext {
-    /// Its trace.
+    /// Trace.
     pub trace_id: [u8; 16],
     /// The span.
     pub span_id: SpanId,
@@ -105,7 +105,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The trace of an execution.
+    /// Returns the trace of an execution.
     pub fn of(execution_id: ExecutionId, request: &Request, sampling: Sampling) -> Self {
         Self::below(SpanContext::of_caller(request), execution_id.as_bytes(), sampling)
     }
@@ -128,7 +128,7 @@ impl Trace {
         }
     }
 
-    /// The `traceparent` that names a span of this trace.
+    /// Returns the `traceparent` that names a span of this trace.
     pub fn traceparent(&self, span_id: SpanId) -> String {
         let named = Traceparent {
             trace_id: self.trace_id,
@@ -183,27 +183,27 @@ fn write_tracestate(tracestate: &str, headers: &mut BTreeMap<String, String>) {
     };
 }
 
-/// The span of an execution.
+/// Returns the span of an execution.
 pub fn execution_span(execution_id: ExecutionId) -> SpanId {
     span_id(execution_id, &NO_STEP, 0)
 }
 
-/// The span of the time in the queue.
+/// Returns the span of the time in the queue.
 pub fn queued_span(execution_id: ExecutionId) -> SpanId {
     span_id(execution_id, &NO_STEP, 1)
 }
 
-/// The span that stands for those that are left out.
+/// Returns the span that stands for those that are left out.
 pub fn missing_span(execution_id: ExecutionId) -> SpanId {
     span_id(execution_id, &NO_STEP, 2)
 }
 
-/// The span of a step that has none of an attempt.
+/// Returns the span of a step that has none of an attempt.
 pub fn step_span(execution_id: ExecutionId, step_id: StepId) -> SpanId {
     span_id(execution_id, step_id.as_bytes(), 0)
 }
 
-/// The span of an attempt, 1 for the first.
+/// Returns the span of an attempt, 1 for the first.
 pub fn attempt_span(execution_id: ExecutionId, step_id: StepId, attempt: u32) -> SpanId {
     span_id(execution_id, step_id.as_bytes(), attempt)
 }

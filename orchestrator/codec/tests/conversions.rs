@@ -90,7 +90,7 @@ fn step(number: u32, on_failure: i32, depends_on: &[u32]) -> v1::PlanStep {
     }
 }
 
-/// Every field set to something else than its default.
+/// Returns every field set to something else than its default.
 fn full() -> v1::SubmitPlanRequest {
     v1::SubmitPlanRequest {
         plan: Some(v1::Plan {
@@ -167,7 +167,7 @@ fn a_request_comes_back_from_its_record_as_the_same_request() {
     }
 }
 
-/// A valid plan of exactly the largest size, which leaves out everything that has a default.
+/// Returns a valid plan of exactly the largest size, which leaves out everything that has a default.
 fn largest() -> v1::SubmitPlanRequest {
     let text = |bytes: usize| StructBuilder::new().text("text", &"x".repeat(bytes)).build();
     let mut wire = lean();
@@ -259,7 +259,7 @@ fn the_certificate_comes_back_from_the_record_of_an_acceptance() {
     }
 }
 
-/// A plan whose canonical order is not that of its list.
+/// Returns a plan whose canonical order is not that of its list.
 fn out_of_order() -> v1::SubmitPlanRequest {
     let mut wire = lean();
     wire.plan.as_mut().unwrap().steps = vec![step(2, 0, &[3]), step(3, 0, &[])];

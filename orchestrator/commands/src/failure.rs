@@ -1,4 +1,4 @@
-//! Why a command is not carried out: what is said on stderr and with which code the process exits.
+//! Reason why a command is not carried out: what is said on stderr and with which code the process exits.
 
 use crate::exit::{
     EXIT_CANNOT_CREATE, EXIT_DATA, EXIT_NOT_READY, EXIT_STORE, EXIT_USAGE, report, store_code,
@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Why a command is not carried out.
+/// Reason why a command is not carried out.
 #[derive(Debug)]
 pub enum Failure {
     /// A flag is wrong.

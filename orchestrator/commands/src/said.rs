@@ -110,7 +110,7 @@ pub(crate) fn tell_of_runs(finding: &RunFinding) {
     });
 }
 
-/// The bytes of a file; `None` if it is larger than its first bytes allow. `-` is stdin.
+/// Returns the bytes of a file; `None` if it is larger than its first bytes allow. `-` is stdin.
 pub(crate) fn read_at_most(
     path: &Path,
     bytes_max: impl Fn(&[u8]) -> u64,

@@ -13,7 +13,7 @@ use escapement_model::StepId;
 /// Entries after which single attempts are recorded no more; what steps and executions come to always is.
 pub const AUDIT_ENTRIES_MAX: usize = 16_384;
 
-/// One entry of the record.
+/// An entry of the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
     /// 1, 2, 3, ...
@@ -97,7 +97,7 @@ pub enum AuditKind {
     StepCompleted {
         /// The step.
         step_id: StepId,
-        /// How many attempts it took.
+        /// Number of attempts that it took.
         attempts: u32,
         /// What the handler warned of.
         warnings: Vec<ExecutionError>,
@@ -108,12 +108,12 @@ pub enum AuditKind {
         step_id: StepId,
         /// How many attempts were made; 0 if none was.
         attempts: u32,
-        /// Why.
+        /// Reason.
         reason: NotCompleted,
         /// As classified.
         error: Arc<ExecutionError>,
     },
-    /// One mandatory action of section 5, in its order.
+    /// A mandatory action of section 5, in its order.
     MandatoryAction {
         /// The list.
         rule_set: RuleSet,
@@ -135,7 +135,7 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    /// As `escapement.v1.AuditEntry.event` spells it.
+    /// Returns the same as `escapement.v1.AuditEntry.event` spells it.
     pub fn name(&self) -> &'static str {
         match self {
             AuditKind::Accepted { .. } => "accepted",
@@ -175,7 +175,7 @@ impl AuditKind {
 }
 
 spelled! {
-    /// Why a step ended without completing.
+    /// Reason why a step ended without completing.
     pub enum NotCompleted {
         /// It stops the plan.
         Failed = "failed",
@@ -235,7 +235,7 @@ impl Audit {
         &self.entries
     }
 
-    /// The record, which is not appended to any more.
+    /// Returns the record, which is not appended to any more.
     pub(crate) fn take_entries(&mut self) -> Vec<AuditEntry> {
         core::mem::take(&mut self.entries)
     }

@@ -43,7 +43,7 @@ pub enum DurationBound {
     PlanLimit,
 }
 
-/// One step of the critical path.
+/// A step of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CriticalStep {
     /// The step.

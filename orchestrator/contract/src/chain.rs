@@ -13,7 +13,7 @@ use crate::error::ExecutionError;
 use escapement_model::encoder::Encoder;
 use escapement_model::{ExecutionId, StepId};
 
-/// One hash of the chain.
+/// A hash of the chain.
 pub type ChainHash = [u8; 32];
 
 /// Where the chain of an execution begins.
@@ -25,7 +25,7 @@ pub fn chain_seed(execution_id: ExecutionId, request_digest: &[u8; 32]) -> Chain
     })
 }
 
-/// The digest of where a request came from; `None` if nothing is said of that.
+/// Returns the digest of where a request came from; `None` if nothing is said of that.
 pub(crate) fn provenance_digest(provenance: &[u8]) -> Option<ChainHash> {
     //
     let digest = || Encoder::named("escapement provenance 1", |encoder| encoder.bytes(provenance));

@@ -17,7 +17,7 @@ const ENCODING: &str = "escapement request 1";
 /// The same for a plan alone.
 const PLAN_ENCODING: &str = "escapement plan 1";
 
-/// The digest of everything but the execution id, and that of the plan. They share the encoding of the plan, which is most
+/// Returns the digest of everything but the execution id, and that of the plan. They share the encoding of the plan, which is most
 /// of what they cost.
 pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
     let Request {
@@ -58,7 +58,7 @@ pub(crate) fn digests(request: &Request) -> ([u8; 32], [u8; 32]) {
     (of_request, of_plan)
 }
 
-/// The digest of a plan, everything in it included.
+/// Returns the digest of a plan, everything in it included.
 pub(crate) fn plan_digest(plan: &Plan) -> [u8; 32] {
     Encoder::named(PLAN_ENCODING, |encoder| encode_plan(encoder, plan))
 }

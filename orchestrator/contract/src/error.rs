@@ -38,7 +38,7 @@ impl ExecutionError {
         self.step_id.is_none() && self.code == codes::UNKNOWN_ERROR
     }
 
-    /// An error that the orchestrator itself finds.
+    /// Creates an error that the orchestrator itself finds.
     pub(crate) fn new(code: &str, severity: Severity, message: &str) -> Self {
         Self {
             code: code.to_string(),
@@ -74,7 +74,7 @@ impl ExecutionError {
         self
     }
 
-    /// The fatal error that a failure shows for an error that was not fatal in itself.
+    /// Returns the fatal error that a failure shows for an error that was not fatal in itself.
     pub(crate) fn promoted(original: &Arc<ExecutionError>) -> Self {
         //
         Self {
@@ -89,7 +89,7 @@ impl ExecutionError {
     }
 }
 
-/// The first code points of a text, at most `chars_max`.
+/// Returns the first code points of a text, at most `chars_max`.
 pub(crate) fn cut(text: &str, chars_max: usize) -> &str {
     // Bytes are at least as many as code points, so most texts need no count.
     if text.len() <= chars_max {

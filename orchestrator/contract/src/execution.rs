@@ -1,4 +1,4 @@
-//! One execution as a state machine: inputs and time go in, effects come out.
+//! An execution as a state machine: inputs and time go in, effects come out.
 //! Performs no effect itself and does not know that other executions exist.
 //!
 //! Four kinds of methods: getters, `handle` (what happened), `poll_effect` (what must be done now) and
@@ -48,7 +48,7 @@ pub enum Phase {
     Queued,
     /// Started; the start is not durable yet.
     Starting,
-    /// Its steps run.
+    /// Steps run.
     Running,
     /// Ended; the result is not durable yet.
     Settling,
@@ -56,7 +56,7 @@ pub enum Phase {
     Settled,
 }
 
-/// One accepted request on its way to its result.
+/// An accepted request on its way to its result.
 // nothing in it leads to another execution.
 #[derive(Clone, Debug)]
 pub struct Execution {
@@ -84,7 +84,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// A queued execution. After a restart give the `accepted_at` and the deadline of the first acceptance
+    /// Creates a queued execution. After a restart give the `accepted_at` and the deadline of the first acceptance
     /// again.
     pub fn accept(
         request: Arc<Request>,
@@ -123,7 +123,7 @@ impl Execution {
         }
     }
 
-    /// An execution that an earlier process accepted and that must not run any more. It settles at once.
+    /// Creates an execution that an earlier process accepted and that must not run any more. It settles at once.
     pub fn recover(
         request: Arc<Request>,
         execution_id: ExecutionId,
@@ -170,7 +170,7 @@ impl Execution {
         if fits { Ok(()) } else { Err(refused) }
     }
 
-    /// The table of phases and inputs. False if the input does not fit.
+    /// Returns the table of phases and inputs. False if the input does not fit.
     fn apply(&mut self, now: Moment, input: Input) -> bool {
         match (self.phase, input) {
             (Phase::Queued, Input::Start) => self.start(now),
@@ -238,7 +238,7 @@ impl Execution {
         self.effects.pop_front()
     }
 
-    /// The request that is executed.
+    /// Returns the request that is executed.
     pub fn request(&self) -> &Arc<Request> {
         &self.request
     }
@@ -253,22 +253,22 @@ impl Execution {
         self.phase
     }
 
-    /// Unix milliseconds.
+    /// Returns the unix milliseconds.
     pub fn accepted_at(&self) -> i64 {
         self.accepted_at_unix_ms
     }
 
-    /// Unix milliseconds.
+    /// Returns the unix milliseconds.
     pub fn deadline(&self) -> i64 {
         self.deadline_unix_ms
     }
 
-    /// Unix milliseconds; `None` while queued, and for an execution that never started.
+    /// Returns the unix milliseconds; `None` while queued, and for an execution that never started.
     pub fn started_at(&self) -> Option<i64> {
         self.started_at_unix_ms
     }
 
-    /// The plan's limit on the monotonic clock; `None` unless the execution has started and not ended.
+    /// Returns the plan's limit on the monotonic clock; `None` unless the execution has started and not ended.
     pub fn limit_due_ms(&self) -> Option<u64> {
         match self.phase {
             Phase::Starting | Phase::Running => Some(self.limit_due_ms),
@@ -276,7 +276,7 @@ impl Execution {
         }
     }
 
-    /// The record so far. What the settlement adds shows only once it is durable.
+    /// Returns the record so far. What the settlement adds shows only once it is durable.
     pub fn audit(&self) -> &[AuditEntry] {
         match (&self.settlement, self.phase) {
             (Some(settlement), Phase::Settled) => &settlement.audit,
@@ -297,7 +297,7 @@ impl Execution {
         self.settlement.as_ref().filter(|_| self.phase == Phase::Settled)
     }
 
-    /// Milliseconds to give a worker for this attempt: the step's limit or what is left of the plan's, at
+    /// Returns the milliseconds to give a worker for this attempt: the step's limit or what is left of the plan's, at
     /// least 1.
     pub fn attempt_time_left_ms(&self, step: StepIndex, now: Moment) -> u64 {
         //
@@ -308,7 +308,7 @@ impl Execution {
         step_left.unwrap_or(plan_left).min(plan_left).max(1)
     }
 
-    /// The settlement, durable or not.
+    /// Returns the settlement, durable or not.
     pub(crate) fn settlement_to_persist(&self) -> Option<&Arc<Settlement>> {
         self.settlement.as_ref()
     }

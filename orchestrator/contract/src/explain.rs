@@ -1,4 +1,4 @@
-//! Why an execution and its steps are in the states that they are in: facts, the rules behind them, and words.
+//! Reason why an execution and its steps are in the states that they are in: facts, the rules behind them, and words.
 //! Decides nothing and changes nothing.
 //!
 //! The facts of a live execution come from [`Execution::explain`](crate::Execution::explain), those of a settled one from
@@ -26,7 +26,7 @@ pub const COUNTED_MAX: u64 = 1_000;
 /// Dependencies of one step that are listed; all are counted.
 pub const DEPENDENCIES_LISTED_MAX: usize = 32;
 
-/// One moment of one execution.
+/// A moment of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The execution as a whole.
@@ -38,20 +38,20 @@ pub struct Explanation {
 /// What is known of an execution as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionFacts {
-    /// Its state, and why.
+    /// State, and why.
     pub why: ExecutionReason,
     /// Milliseconds until the limit that ends it at the latest; `None` once it has ended.
     pub ends_in_ms: Option<u64>,
 }
 
-/// Why an execution is in its state.
+/// Reason why an execution is in its state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecutionReason {
     /// Waits for its admission; `None` until the place is filled in.
     Queued(Option<AdmissionFacts>),
     /// Admitted; its start is being written.
     Starting(WriteFacts),
-    /// Its steps run.
+    /// Steps run.
     Running {
         /// Steps that may be under way at a time.
         n_slots: u32,
@@ -101,13 +101,13 @@ pub struct QuotaFacts {
 }
 
 impl QuotaFacts {
-    /// True if none more may run.
+    /// Returns true if none more may run.
     pub fn is_used_up(self) -> bool {
         self.n_running >= self.n_running_max
     }
 }
 
-/// Why an execution is held back: no live worker could begin with it.
+/// Reason why an execution is held back: no live worker could begin with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBackFacts {
     /// An action of its first steps.
@@ -176,7 +176,7 @@ pub enum EndedBy {
 pub struct StepFacts {
     /// Which.
     pub step: StepIndex,
-    /// Its state, and why.
+    /// State, and why.
     pub why: StepReason,
     /// Attempts that it may have.
     pub attempts_max: u32,
@@ -184,7 +184,7 @@ pub struct StepFacts {
     pub ends_in_ms: Option<u64>,
 }
 
-/// Why a step is in its state.
+/// Reason why a step is in its state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepReason {
     /// Its execution has not started.
@@ -224,7 +224,7 @@ pub enum StepReason {
         /// Whose it is; `None` until it is filled in.
         worker: Option<WorkerFacts>,
     },
-    /// Its handler runs.
+    /// Handler runs.
     Started {
         /// 1 for the first.
         attempt: u32,
@@ -253,7 +253,7 @@ pub enum StepReason {
     NotCompleted {
         /// How many were made.
         attempts: u32,
-        /// Why.
+        /// Reason.
         reason: NotCompleted,
         /// Of its error.
         error_code: String,
@@ -300,7 +300,7 @@ pub struct QueueFacts {
 /// The worker that has an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerFacts {
-    /// Its label.
+    /// Label.
     pub label: Arc<str>,
     /// Where its stream is broken: milliseconds until it counts as vanished.
     pub vanishes_in_ms: Option<u64>,
@@ -356,7 +356,7 @@ impl OpenDependencies {
     }
 }
 
-/// The step at the root of an error: the chain of causes ends there, whatever it leaves out.
+/// Returns the step at the root of an error: the chain of causes ends there, whatever it leaves out.
 //
 pub(crate) fn root_of(error: &ExecutionError) -> Option<StepId> {
     let chain = core::iter::successors(Some(error), |error| error.cause.as_deref());

@@ -13,7 +13,7 @@ use escapement_model::limits::{
 /// The inputs of one execution, from its acceptance in this process to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputLog {
-    /// When this process took the execution up; what the times of the inputs are compared with.
+    /// Time at which this process took the execution up; what the times of the inputs are compared with.
     pub origin: Moment,
     /// Present if it must not run any more, and so ended at once.
     pub interruption: Option<Interruption>,
@@ -28,7 +28,7 @@ pub struct InputLog {
     bytes: usize,
 }
 
-/// One input.
+/// An input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedInput {
     /// When.
@@ -38,7 +38,7 @@ pub struct LoggedInput {
 }
 
 impl InputLog {
-    /// A log as it was kept.
+    /// Creates a log as it was kept.
     pub fn from_parts(
         origin: Moment,
         interruption: Option<Interruption>,
@@ -62,7 +62,7 @@ impl InputLog {
         self.bytes
     }
 
-    /// True if it says that it is not complete although any input would still have had room: it was cut off later.
+    /// Returns true if it says that it is not complete although any input would still have had room: it was cut off later.
     pub fn is_cut_short(&self) -> bool {
         //
         !self.is_complete && self.bytes.saturating_add(INPUT_BYTES_MAX) <= INPUT_LOG_BYTES_MAX
@@ -212,7 +212,7 @@ fn report_bytes(reported: &Reported) -> usize {
     INPUT_BYTES + reported.code.len() + reported.message.len() + reported.context.len()
 }
 
-/// The note that may stand in place of its context has its room as well.
+/// Returns the note that may stand in place of its context has its room as well.
 fn failure_bytes(reported: &Reported) -> usize {
     report_bytes(reported) + CONTEXT_NOTE_BYTES.saturating_sub(reported.context.len())
 }

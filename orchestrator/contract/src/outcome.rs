@@ -100,7 +100,7 @@ pub(crate) enum Verdict {
     StopByFatal,
 }
 
-/// The table of section 4 of `CONTRACT.md`.
+/// Returns the table of section 4 of `CONTRACT.md`.
 pub(crate) fn judge(
     error: &ExecutionError,
     on_failure: OnFailure,
@@ -127,7 +127,7 @@ pub(crate) fn judge(
     }
 }
 
-/// The severity that an error code has in this plan.
+/// Returns the severity that an error code has in this plan.
 pub(crate) fn severity_of(code: &str, reported: Option<Severity>, policy: &RetryPolicy) -> Severity {
     // a timeout is fatal unless the plan lists it.
     if code == codes::STEP_TIMEOUT && policy.lists(code) {
@@ -186,7 +186,7 @@ pub(crate) fn classify_warnings(
         .collect()
 }
 
-/// The error of an attempt whose report cannot be read.
+/// Returns the error of an attempt whose report cannot be read.
 pub(crate) fn undecodable(detail: &str, step_id: StepId) -> ExecutionError {
     //
     let detail = cut(detail, MESSAGE_CHARS_MAX);
@@ -200,7 +200,7 @@ pub(crate) fn undecodable(detail: &str, step_id: StepId) -> ExecutionError {
     .with_context(context)
 }
 
-/// The error of an attempt whose worker vanished.
+/// Returns the error of an attempt whose worker vanished.
 pub(crate) fn lost(step_id: StepId) -> ExecutionError {
     //
     ExecutionError::new(
@@ -211,7 +211,7 @@ pub(crate) fn lost(step_id: StepId) -> ExecutionError {
     .at_step(step_id)
 }
 
-/// The error of an output that cannot be kept; `None` if it can. `payload_left` is the room in
+/// Returns the error of an output that cannot be kept; `None` if it can. `payload_left` is the room in
 /// `result_payload`.
 pub(crate) fn refuse_output(output: &Opaque, payload_left: usize, step_id: StepId) -> Option<ExecutionError> {
     //
@@ -236,13 +236,13 @@ pub(crate) fn payload_entry_bytes(output_bytes: usize) -> usize {
     delimited(delimited(36) + delimited(delimited(output_bytes)))
 }
 
-/// Bytes of a number in the variable-length encoding of Protocol Buffers.
+/// Returns the bytes of a number in the variable-length encoding of Protocol Buffers.
 pub(crate) const fn varint_bytes(number: u64) -> usize {
     let bits = u64::BITS - (number | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// A worker's diagnostic data, or a note if it cannot be kept.
+/// Returns a worker's diagnostic data, or a note if it cannot be kept.
 fn bounded_context(context: Opaque) -> Opaque {
     //
     let why = if context.len() > ERROR_CONTEXT_BYTES_MAX {

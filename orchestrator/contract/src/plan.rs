@@ -18,7 +18,7 @@ impl StepIndex {
     /// The position of the first step.
     pub const FIRST: Self = Self(0);
 
-    /// The position, counted from 0.
+    /// Returns the position, counted from 0.
     pub fn as_usize(self) -> usize {
         usize::from(self.0)
     }
@@ -64,7 +64,7 @@ impl Step {
         &self.action
     }
 
-    /// The bytes that the caller sent.
+    /// Returns the bytes that the caller sent.
     pub fn payload(&self) -> &Opaque {
         &self.payload
     }
@@ -79,7 +79,7 @@ impl Step {
         self.on_failure
     }
 
-    /// Milliseconds of each attempt; `None`: the plan's limit alone bounds the step.
+    /// Returns the milliseconds of each attempt; `None`: the plan's limit alone bounds the step.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.timeout_ms
     }
@@ -96,12 +96,12 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// All attempts of a step together, at least 1.
+    /// Returns all attempts of a step together, at least 1.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// Milliseconds before the first retry.
+    /// Returns the milliseconds before the first retry.
     pub fn backoff_ms(&self) -> u64 {
         self.backoff_ms
     }
@@ -111,7 +111,7 @@ impl RetryPolicy {
         self.backoff_multiplier
     }
 
-    /// The longest delay in milliseconds.
+    /// Returns the longest delay in milliseconds.
     pub fn max_backoff_ms(&self) -> u64 {
         self.max_backoff_ms
     }
@@ -121,7 +121,7 @@ impl RetryPolicy {
         &self.retryable_error_codes
     }
 
-    /// True if a failure with this code may be attempted again, severity and attempts permitting.
+    /// Returns true if a failure with this code may be attempted again, severity and attempts permitting.
     pub fn lists(&self, code: &str) -> bool {
         // `*` stands for every code.
         self.retryable_error_codes
@@ -129,12 +129,12 @@ impl RetryPolicy {
             .any(|listed| listed == "*" || listed == code)
     }
 
-    /// Milliseconds before retry `n`, 1 for the first.
+    /// Returns the milliseconds before retry `n`, 1 for the first.
     pub fn delay_ms(&self, n: u32) -> u64 {
         retry::delay_ms(self.backoff_ms, self.backoff_multiplier, self.max_backoff_ms, n)
     }
 
-    /// True if some failure could lead to a retry: attempts are left, and a listed code can have severity
+    /// Returns true if some failure could lead to a retry: attempts are left, and a listed code can have severity
     /// `error`.
     pub(crate) fn can_retry(&self) -> bool {
         let can_be_error = |code: &String| {
@@ -182,7 +182,7 @@ impl Plan {
         self.id
     }
 
-    /// Unix milliseconds.
+    /// Returns the unix milliseconds.
     pub fn created_at(&self) -> i64 {
         self.created_at
     }
@@ -202,7 +202,7 @@ impl Plan {
         &self.steps[index.as_usize()]
     }
 
-    /// The order in which the steps run one at a time.
+    /// Returns the order in which the steps run one at a time.
     pub fn canonical_order(&self) -> &[StepIndex] {
         &self.order.canonical
     }
@@ -217,7 +217,7 @@ impl Plan {
         self.priority
     }
 
-    /// The hard limit of the whole execution in milliseconds, at least 1.
+    /// Returns the hard limit of the whole execution in milliseconds, at least 1.
     pub fn timeout_ms(&self) -> u64 {
         self.timeout_ms
     }
@@ -227,7 +227,7 @@ impl Plan {
         &self.retry_policy
     }
 
-    /// The caller's own data, never interpreted.
+    /// Returns the caller's own data, never interpreted.
     pub fn metadata(&self) -> &Opaque {
         &self.metadata
     }
@@ -237,12 +237,12 @@ impl Plan {
         &self.tags
     }
 
-    /// The caller's own estimate in milliseconds, never interpreted.
+    /// Returns the caller's own estimate in milliseconds, never interpreted.
     pub fn estimated_duration_ms(&self) -> Option<u64> {
         self.estimated_duration_ms
     }
 
-    /// The required keys that an environment lacks, in the plan's order. Looks at top-level keys only; `null`
+    /// Returns the required keys that an environment lacks, in the plan's order. Looks at top-level keys only; `null`
     /// is present.
     pub fn missing_context_keys(&self, environment: &Opaque) -> Vec<&str> {
         //
@@ -257,22 +257,22 @@ impl Plan {
         required.filter(|key| missing.contains(key)).collect()
     }
 
-    /// SHA-256 over the canonical encoding of everything in the plan: equal digests mean the same plan.
+    /// Returns SHA-256 over the canonical encoding of everything in the plan: equal digests mean the same plan.
     pub fn content_digest(&self) -> [u8; 32] {
         digest::plan_digest(self)
     }
 
-    /// The step's place in the canonical order.
+    /// Returns the step's place in the canonical order.
     pub fn position(&self, index: StepIndex) -> u16 {
         self.order.position[index.as_usize()]
     }
 
-    /// The step at a place of the canonical order.
+    /// Returns the step at a place of the canonical order.
     pub(crate) fn at(&self, position: u16) -> StepIndex {
         self.order.canonical[usize::from(position)]
     }
 
-    /// The range of `order.dependents` with the steps that depend on this one.
+    /// Returns the range of `order.dependents` with the steps that depend on this one.
     pub(crate) fn dependents(&self, index: StepIndex) -> &[StepIndex] {
         let from = self.order.dependents_from[index.as_usize()] as usize;
         let to = self.order.dependents_from[index.as_usize() + 1] as usize;

@@ -22,7 +22,7 @@ pub struct Replayed {
 pub struct ReplayRefused {
     /// Which one, 0 for the first.
     pub index: usize,
-    /// Why.
+    /// Reason.
     pub refused: Refused,
 }
 
@@ -82,7 +82,7 @@ impl Replayed {
         self.execution.settlement_to_persist()
     }
 
-    /// The record as far as the inputs lead.
+    /// Returns the record as far as the inputs lead.
     pub fn audit(&self) -> &[AuditEntry] {
         match self.settlement() {
             Some(settlement) => &settlement.audit,
@@ -98,7 +98,7 @@ impl Replayed {
         }
     }
 
-    /// The execution after its last input.
+    /// Returns the execution after its last input.
     pub fn execution(&self) -> &Execution {
         &self.execution
     }

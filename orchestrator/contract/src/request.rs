@@ -27,27 +27,27 @@ pub struct Request {
 }
 
 impl Request {
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The bytes that the caller sent; empty if absent.
+    /// Returns the bytes that the caller sent; empty if absent.
     pub fn environment(&self) -> &Opaque {
         &self.environment
     }
 
-    /// The caller's choice; `None`: the server makes one.
+    /// Returns the caller's choice; `None`: the server makes one.
     pub fn execution_id(&self) -> Option<ExecutionId> {
         self.execution_id
     }
 
-    /// The caller's absolute limit in Unix milliseconds.
+    /// Returns the caller's absolute limit in Unix milliseconds.
     pub fn deadline_ms(&self) -> Option<i64> {
         self.deadline_ms
     }
 
-    /// The execution whose step sent this request.
+    /// Returns the execution whose step sent this request.
     pub fn parent_execution_id(&self) -> Option<ExecutionId> {
         self.parent_execution_id
     }
@@ -57,7 +57,7 @@ impl Request {
         self.user_id.as_deref()
     }
 
-    /// The caller's own id for this request.
+    /// Returns the caller's own id for this request.
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
     }
@@ -72,7 +72,7 @@ impl Request {
         self.max_concurrent_steps
     }
 
-    /// The keys that the plan requires and the environment lacks, in the plan's order. An execution with any fails when it starts.
+    /// Returns the keys that the plan requires and the environment lacks, in the plan's order. An execution with any fails when it starts.
     pub fn missing_context_keys(&self) -> &[String] {
         &self.missing_context_keys
     }
@@ -96,7 +96,7 @@ impl Request {
         self
     }
 
-    /// SHA-256 over everything but the execution id and the provenance: equal digests mean the same request.
+    /// Returns SHA-256 over everything but the execution id and the provenance: equal digests mean the same request.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }

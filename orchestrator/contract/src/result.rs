@@ -19,7 +19,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The contract's spelling.
+    /// Returns the contract's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Success => "success",
@@ -28,7 +28,7 @@ impl Status {
         }
     }
 
-    /// The type of the terminal event.
+    /// Returns the type of the terminal event.
     pub fn event_type(self) -> &'static str {
         //
         match self {
@@ -73,6 +73,6 @@ pub struct Settlement {
     pub audit: Vec<AuditEntry>,
     /// Everything that led there.
     pub inputs: InputLog,
-    /// As in the request; see [`Request::provenance`](crate::Request::provenance).
+    /// Same as in the request; see [`Request::provenance`](crate::Request::provenance).
     pub provenance: Box<[u8]>,
 }

@@ -1,6 +1,6 @@
 //! The delay before a retry: a pure leaf. Draws no jitter.
 
-/// Milliseconds before retry `n` (1 for the first): `min(backoff * multiplier^(n-1), max)`, saturating.
+/// Returns the milliseconds before retry `n` (1 for the first): `min(backoff * multiplier^(n-1), max)`, saturating.
 pub(crate) fn delay_ms(backoff_ms: u64, multiplier: f64, max_backoff_ms: u64, n: u32) -> u64 {
     assert!(n >= 1, "retries are counted from 1");
     //

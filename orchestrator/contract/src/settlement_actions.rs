@@ -17,7 +17,7 @@ spelled! {
 }
 
 impl RuleSet {
-    /// The list that a status calls for.
+    /// Returns the list that a status calls for.
     pub fn of(status: Status) -> Self {
         match status {
             Status::Success => RuleSet::Success,
@@ -26,7 +26,7 @@ impl RuleSet {
         }
     }
 
-    /// The actions in the order in which they are carried out.
+    /// Returns the actions in the order in which they are carried out.
     pub fn actions(self) -> &'static [MandatoryAction] {
         match self {
             RuleSet::Success => SUCCESS,
@@ -35,7 +35,7 @@ impl RuleSet {
         }
     }
 
-    /// The actions that follow the commit point.
+    /// Returns the actions that follow the commit point.
     pub(crate) fn actions_after_persist(self) -> &'static [MandatoryAction] {
         let actions = self.actions();
         let persist = actions
@@ -45,7 +45,7 @@ impl RuleSet {
     }
 }
 
-/// One line of a list.
+/// A line of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MandatoryAction {
     /// The contract's number; 0 for an action that a ruling adds.
@@ -90,7 +90,7 @@ const fn listed(number: u32, action: SettlementAction) -> MandatoryAction {
     MandatoryAction { number, action }
 }
 
-/// An action that ruling C12 adds.
+/// Returns an action that ruling C12 adds.
 const fn added(action: SettlementAction) -> MandatoryAction {
     MandatoryAction { number: 0, action }
 }

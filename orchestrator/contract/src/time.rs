@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 
 //
-/// One instant, on both clocks. Timers use the monotonic one, timestamps the wall clock.
+/// An instant, on both clocks. Timers use the monotonic one, timestamps the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Milliseconds of a clock that never goes back.
@@ -17,7 +17,7 @@ pub struct Moment {
 /// limit.
 pub const NO_DEADLINE: i64 = i64::MAX;
 
-/// The deadline of a request that names none: acceptance plus the plan's limit plus what the server allows
+/// Returns the deadline of a request that names none: acceptance plus the plan's limit plus what the server allows
 /// for queueing.
 /// Saturates at the end of time.
 pub fn default_deadline(accepted_at_unix_ms: i64, plan: &Plan, queue_allowance_ms: u64) -> i64 {
@@ -26,7 +26,7 @@ pub fn default_deadline(accepted_at_unix_ms: i64, plan: &Plan, queue_allowance_m
     accepted_at_unix_ms.saturating_add(allowed)
 }
 
-/// The instant on the monotonic clock at which the wall clock should read `unix_ms`; at once if that has
+/// Returns the instant on the monotonic clock at which the wall clock should read `unix_ms`; at once if that has
 /// passed.
 pub fn due_at_unix(unix_ms: i64, now: Moment) -> u64 {
     let left = u64::try_from(unix_ms.saturating_sub(now.unix_ms)).unwrap_or(0);

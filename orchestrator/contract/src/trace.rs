@@ -53,7 +53,7 @@ impl Trace {
         fits
     }
 
-    /// The error's own context with all errors of the run beside it.
+    /// Returns the error's own context with all errors of the run beside it.
     pub(crate) fn aggregate(&self, own: &Opaque) -> Opaque {
         //
         let mut errors = ListBuilder::new();

@@ -18,28 +18,28 @@ use core::fmt;
 use escapement_model::codes;
 use escapement_model::limits::VIOLATIONS_MAX;
 
-/// One thing found in a request.
+/// A thing found in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Path from the request, such as `plan.steps[3].depends_on[0]`.
     pub field: String,
     /// For a violation a code of the contract, for a warning a word such as `RETRY_NEVER_HAPPENS`.
     pub code: &'static str,
-    /// One sentence.
+    /// A sentence.
     pub message: String,
 }
 
-/// Why a request is refused: at least one finding, in document order, at most [`VIOLATIONS_MAX`].
+/// Reason why a request is refused: at least one finding, in document order, at most [`VIOLATIONS_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violations(Vec<Finding>);
 
 impl Violations {
-    /// The findings in document order.
+    /// Returns the findings in document order.
     pub fn iter(&self) -> core::slice::Iter<'_, Finding> {
         self.0.iter()
     }
 
-    /// The first finding.
+    /// Returns the first finding.
     pub fn first(&self) -> &Finding {
         &self.0[0]
     }
@@ -161,18 +161,18 @@ impl Findings {
         }
     }
 
-    /// True if a finding at this place would be among the first.
+    /// Returns true if a finding at this place would be among the first.
     fn takes(&self, place: Place) -> bool {
         let last = self.items.last_key_value();
         self.items.len() < VIOLATIONS_MAX || last.is_some_and(|((last, _), _)| place < *last)
     }
 
-    /// True if something breaks a rule.
+    /// Returns true if something breaks a rule.
     fn any(&self) -> bool {
         self.n_found > 0
     }
 
-    /// The value if nothing was found, else all findings in document order.
+    /// Returns the value if nothing was found, else all findings in document order.
     fn conclude<T>(self, value: Option<T>) -> Result<T, Violations> {
         //
         if self.items.is_empty() {

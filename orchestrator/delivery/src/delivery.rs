@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 /// What stands at a place behind the cursor.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Item<T> {
-    /// Its place; for several that are one item, the last one.
+    /// Place; for several that are one item, the last one.
     pub place: u64,
     /// The id of what has the place; `None` if it is gone.
     pub id: Option<[u8; 16]>,
@@ -66,13 +66,13 @@ pub enum Next<'a, T> {
     },
 }
 
-/// One sink. `T` is what it gets, which stays unseen.
+/// A sink. `T` is what it gets, which stays unseen.
 #[derive(Debug)]
 pub struct Delivery<T> {
     limits: Limits,
     reached: Cursor,
     saved: Cursor,
-    /// When the cursor may be saved again.
+    /// Time at which the cursor may be saved again.
     save_at_ms: u64,
     /// What stands behind `reached`, of one page.
     items: VecDeque<Item<T>>,
@@ -81,7 +81,7 @@ pub struct Delivery<T> {
     n_in_vain: u32,
 }
 
-/// Whether the sink gets anything.
+/// True if the sink gets anything.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     /// What stands behind the cursor, as soon as it is read.

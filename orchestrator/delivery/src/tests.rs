@@ -51,7 +51,7 @@ fn behind(place: u64) -> Cursor {
     }
 }
 
-/// A sink that has read these items.
+/// Returns a sink that has read these items.
 fn with(items: impl IntoIterator<Item = Item<u64>>) -> Delivery<u64> {
     let mut sink = Delivery::new(LIMITS, Cursor::default());
     assert_eq!(sink.poll(at(0)), Next::Read(Cursor::default()));

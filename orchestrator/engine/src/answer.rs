@@ -17,7 +17,7 @@ use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
 /// A call that waits for an `A`.
 pub struct Caller<A> {
-    /// Its number.
+    /// Number.
     pub id: CallerId,
     answer: PhantomData<fn() -> A>,
 }
@@ -82,7 +82,7 @@ replies! {
     Ended(Ended),
     /// How an execution stands; `None` if the store alone says.
     Described(Option<ExecutionView>),
-    /// Why an execution and its steps are in their states.
+    /// Reason why an execution and its steps are in their states.
     Explained(ExplainAnswer),
     /// A piece of the record of an execution.
     Watched(Watched),
@@ -124,7 +124,7 @@ pub enum Ended {
     Refused(Refusal),
 }
 
-/// Why an execution and its steps are in their states.
+/// Reason why an execution and its steps are in their states.
 #[derive(Clone, Debug)]
 pub enum ExplainAnswer {
     /// It is live.
@@ -205,7 +205,7 @@ pub struct ActionForgotten {
     pub n_queued: usize,
 }
 
-/// Why a request is not accepted.
+/// Reason why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The execution id is in use for another request.
@@ -239,7 +239,7 @@ pub enum Refusal {
 pub struct ExecutionView {
     /// The proof that it may be shown.
     pub accept: DurableAccept,
-    /// Its id.
+    /// Id.
     pub execution_id: ExecutionId,
     /// What was asked.
     pub request: Arc<Request>,
@@ -253,7 +253,7 @@ pub struct ExecutionView {
     pub progress: Progress,
 }
 
-/// Why a live execution and its steps are in their states.
+/// Reason why a live execution and its steps are in their states.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// Which.
@@ -268,7 +268,7 @@ pub struct Explained {
     pub explanation: Explanation,
 }
 
-/// Why an execution waits whose request is in the store alone. All its steps wait for its start.
+/// Reason why an execution waits whose request is in the store alone. All its steps wait for its start.
 #[derive(Clone, Debug)]
 pub struct ExplainedParked {
     /// Unix milliseconds of the moment that is explained.
@@ -286,20 +286,20 @@ pub struct IsAll(pub bool);
 pub enum SessionState {
     /// Takes work.
     Active,
-    /// Its stream broke.
+    /// Stream broke.
     Suspect,
     /// Finishes what it has.
     Draining,
 }
 
-/// One worker session.
+/// A worker session.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
     /// The worker's label.
     pub worker_id: Arc<str>,
-    /// One process lifetime.
+    /// A process lifetime.
     pub instance_id: InstanceId,
-    /// One stream.
+    /// A stream.
     pub session_id: SessionId,
     /// What it may do.
     pub state: SessionState,
@@ -311,7 +311,7 @@ pub struct WorkerView {
     pub actions: Vec<Arc<str>>,
     /// For people.
     pub labels: BTreeMap<String, String>,
-    /// Its software.
+    /// Software.
     pub build: String,
     /// Milliseconds since its last heartbeat.
     pub heartbeat_age_ms: u64,
@@ -323,10 +323,10 @@ pub struct WorkerView {
     pub stopping_age_ms: u64,
 }
 
-/// One action and who offers it.
+/// An action and who offers it.
 #[derive(Clone, Debug)]
 pub struct ActionView {
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
     /// As a worker described it.
     pub description: Arc<str>,

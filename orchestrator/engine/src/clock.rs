@@ -11,14 +11,14 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// A clock that is right now.
+    /// Creates a clock that is right now.
     pub(crate) fn set(now: Moment) -> Self {
         Self {
             unix_ms_at_zero: now.unix_ms.saturating_sub_unsigned(now.monotonic_ms),
         }
     }
 
-    /// The instant at which the monotonic clock reads this.
+    /// Returns the instant at which the monotonic clock reads this.
     //
     pub(crate) fn at(self, monotonic_ms: u64) -> Moment {
         Moment {

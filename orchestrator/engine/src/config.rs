@@ -58,7 +58,7 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// The defaults, for a boot id and the secret random bytes from which tokens of attempts are made.
+    /// Returns the defaults, for a boot id and the secret random bytes from which tokens of attempts are made.
     pub fn new(boot_id: BootId, token_key: [u8; 32]) -> Self {
         use escapement_model::limits;
         Self {

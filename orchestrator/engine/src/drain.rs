@@ -1,12 +1,12 @@
 //! How the orchestrator stops: nothing new, what runs may end, then the workers are told. Stops nothing by itself.
 
-/// Whether a drain is under way, and how far.
+/// True if a drain is under way, and how far.
 #[derive(Debug, Default)]
 pub(crate) struct Drain(Option<Underway>);
 
 #[derive(Debug)]
 struct Underway {
-    /// When the grace is over.
+    /// Time at which the grace is over.
     due_ms: u64,
     /// The grace is over: what still runs is left to the restart.
     has_expired: bool,
@@ -35,7 +35,7 @@ impl Drain {
         self.0.as_ref().is_some_and(|drain| drain.has_ended)
     }
 
-    /// When the grace ends, in monotonic milliseconds, if that is still of interest.
+    /// Returns the time at which the grace ends, in monotonic milliseconds, if that is still of interest.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let drain = self.0.as_ref()?;
         (!drain.has_expired && !drain.has_ended).then_some(drain.due_ms)

@@ -19,7 +19,7 @@ impl DurableAccept {
         Self(())
     }
 
-    /// A proof of nothing, for the planted fault alone.
+    /// Returns a proof of nothing, for the planted fault alone.
     pub(crate) fn planted() -> Option<Self> {
         planted::is_on(Bug::AckBeforePersist).then_some(Self(()))
     }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use escapement_contract::{Evidence, Persisted, Request, Settlement};
 use escapement_model::ExecutionId;
 
-/// One thing to do. The shell carries effects out in the order in which it gets them.
+/// A thing to do. The shell carries effects out in the order in which it gets them.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Write to the store and report back with `Input::Stored`. Writes MUST be applied in this order.
@@ -48,7 +48,7 @@ pub enum Effect {
     NotifyErrorHandler(Persisted),
     /// A worker is gone for good, and with it what it had. For the log.
     WorkerLost {
-        /// Its label.
+        /// Label.
         worker_id: Arc<str>,
         /// How it is known.
         evidence: Evidence,
@@ -72,12 +72,12 @@ pub enum Effect {
     },
 }
 
-/// One write.
+/// A write.
 #[derive(Clone, Debug)]
 pub enum StoreWrite {
     /// A new execution.
     Accept {
-        /// Its id.
+        /// Id.
         execution_id: ExecutionId,
         /// What was asked.
         request: Arc<Request>,
@@ -114,12 +114,12 @@ pub enum StoreWrite {
 pub enum Notice {
     /// Executions begin to be held back, because no live worker offers the action.
     HeldBack {
-        /// Its name.
+        /// Name.
         action: Arc<str>,
     },
     /// A worker offers an action again for which executions were held back.
     Offered {
-        /// Its name.
+        /// Name.
         action: Arc<str>,
     },
     /// Steps ended with `ACTION_NOT_FOUND`.

@@ -32,7 +32,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with nothing in it. `now` is the start of this process lifetime.
+    /// Creates an engine with nothing in it. `now` is the start of this process lifetime.
     pub fn new(config: EngineConfig, now: Moment) -> Self {
         assert!(
             config.max_running_executions >= 1,
@@ -130,7 +130,7 @@ impl Engine {
         self.turn.poll()
     }
 
-    /// When the engine wants a `Tick`, in monotonic milliseconds; `None`: not until something happens.
+    /// Returns the time at which the engine wants a `Tick`, in monotonic milliseconds; `None`: not until something happens.
     pub fn next_due_ms(&self) -> Option<u64> {
         self.next_timer_ms()
             .into_iter()

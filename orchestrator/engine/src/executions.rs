@@ -175,7 +175,7 @@ impl Executions {
         }
     }
 
-    /// The mandatory actions after the write, one at a time, in the contract's order.
+    /// Returns the mandatory actions after the write, one at a time, in the contract's order.
     fn deliver(&mut self, key: ExecutionKey, delivery: Delivery, turn: &mut Turn) -> Option<Routed> {
         match delivery {
             // best effort; the shell never waits for a sink.
@@ -217,24 +217,24 @@ impl Executions {
         }
     }
 
-    /// The live execution of that id, if its accept is durable: before that it does not exist for any caller.
+    /// Returns the live execution of that id, if its accept is durable: before that it does not exist for any caller.
     pub(crate) fn durable(&self, execution_id: ExecutionId) -> Option<(ExecutionKey, DurableAccept)> {
         let key = self.live.find_id(execution_id)?;
         Some((key, self.live.at(key).accept()?))
     }
 
-    /// The request of an execution that is known to be live.
+    /// Returns the request of an execution that is known to be live.
     pub(crate) fn request(&self, key: ExecutionKey) -> &Request {
         &self.live.at(key).request
     }
 
-    /// The name of the action of a step, if its execution is live.
+    /// Returns the name of the action of a step, if its execution is live.
     pub(crate) fn action_of(&self, key: ExecutionKey, step: StepIndex) -> Option<&str> {
         let live = self.live.find(key)?;
         Some(live.request.plan().step(step).action())
     }
 
-    /// The request of an execution that is known to be live, and true if it would not end at its start.
+    /// Returns the request of an execution that is known to be live, and true if it would not end at its start.
     pub(crate) fn to_start(&self, key: ExecutionKey, turn: &Turn) -> (&Request, bool) {
         let live = self.live.at(key);
         let meets_preconditions = live.execution.meets_preconditions(live.clock.at(turn.now_ms()));
@@ -291,13 +291,13 @@ impl Executions {
         assert!(before.is_none(), "an execution has one place in the queue");
     }
 
-    /// The ticket of a queued execution that callers watch.
+    /// Returns the ticket of a queued execution that callers watch.
     pub(crate) fn watched_ticket(&self, key: ExecutionKey) -> Option<&Ticket> {
         let live = self.live.at(key);
         live.ticket.as_ref().filter(|_| !live.watchers.is_empty())
     }
 
-    /// The ticket of a queued execution that no caller watches.
+    /// Returns the ticket of a queued execution that no caller watches.
     pub(crate) fn unwatched_ticket(&self, key: ExecutionKey) -> Option<&Ticket> {
         let live = self.live.at(key);
         live.ticket.as_ref().filter(|_| live.watchers.is_empty())
@@ -359,7 +359,7 @@ impl Executions {
         self.live.insert_at(parked.key, live);
     }
 
-    /// The key of an execution that is parked from the start.
+    /// Returns the key of an execution that is parked from the start.
     pub(crate) fn key_of_parked(&mut self, execution_id: ExecutionId) -> ExecutionKey {
         let found = self.live.find_id(execution_id);
         assert!(found.is_none(), "the store holds each execution once");

@@ -24,7 +24,7 @@ pub(crate) fn execution_id(n: u8) -> ExecutionId {
     ExecutionId::from_random([n; 16])
 }
 
-/// A plan of one step of this action.
+/// Returns a plan of one step of this action.
 pub(crate) fn request(n: u8, action: &str) -> Arc<Request> {
     let plan = PlanDraft {
         id: execution_id(100 + n).to_string(),

@@ -139,7 +139,7 @@ pub(crate) struct Told {
 }
 
 impl Fleet {
-    /// A fleet without workers. Declared actions are there from the start.
+    /// Creates a fleet without workers. Declared actions are there from the start.
     pub(crate) fn new(config: Arc<EngineConfig>, now_ms: u64) -> Self {
         let boot_grace_until_ms = now_ms.saturating_add(config.registration_grace_ms);
         let registrations = Registrations::new(boot_grace_until_ms, config.declared_actions.clone());

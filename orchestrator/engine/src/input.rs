@@ -15,7 +15,7 @@ use escapement_contract::Request;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, SessionId};
 
-/// One input. Inputs are handled one at a time, in the order in which they arrive.
+/// An input. Inputs are handled one at a time, in the order in which they arrive.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// What namespaces may take from now on: these, each once; every other has weight 1 and no limits of its own.
@@ -77,7 +77,7 @@ pub enum Input {
     ForgetAction {
         /// Who.
         caller: Caller<ForgetAnswer>,
-        /// Its name.
+        /// Name.
         name: String,
     },
     /// An operator says that a worker process is gone.
@@ -166,7 +166,7 @@ pub struct Piece {
 /// Which workers an operator means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerSelector {
-    /// One process.
+    /// A process.
     Instance(InstanceId),
     /// All that have this label and a session now.
     WorkerId(Arc<str>),
@@ -177,7 +177,7 @@ pub enum WorkerSelector {
 pub struct NamespaceShare {
     /// Which.
     pub namespace: NamespaceKey,
-    /// Its share of the starts while others wait too, 1 to 1000.
+    /// Share of the starts while others wait too, 1 to 1000.
     pub weight: u32,
     /// Executions of it that are accepted and not settled, at a time, nested ones counted. `None`: the engine's limit.
     pub max_live_executions: Option<u32>,

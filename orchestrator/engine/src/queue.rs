@@ -258,7 +258,7 @@ impl Queue {
         held
     }
 
-    /// Why the execution with this ticket waits, without the action for which it is held back.
+    /// Returns the reason why the execution with this ticket waits, without the action for which it is held back.
     pub(crate) fn admission_facts(&self, ticket: &Ticket) -> AdmissionFacts {
         self.facts(ticket.namespace, ticket.position, ticket.need)
     }
@@ -267,7 +267,7 @@ impl Queue {
         self.facts(parked.namespace, parked.position(), parked.need)
     }
 
-    /// The actions without which an execution that needs them is held back; none if it is not.
+    /// Returns the actions without which an execution that needs them is held back; none if it is not.
     pub(crate) fn held_back_for(&self, need: NeedKey) -> Option<Arc<[ActionKey]>> {
         self.needs.actions(need).filter(|_| self.needs.is_held(need))
     }

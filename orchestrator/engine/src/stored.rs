@@ -8,7 +8,7 @@ use escapement_model::ExecutionId;
 /// What the store keeps of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionMemory {
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
     /// For how many milliseconds it stays registered without a worker; `None`: forget it.
     pub left_ms: Option<u64>,
@@ -17,7 +17,7 @@ pub struct ActionMemory {
 /// An execution that the store holds unsettled.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// Its id.
+    /// Id.
     pub execution_id: ExecutionId,
     /// Whose share it takes.
     pub namespace: NamespaceKey,
@@ -34,7 +34,7 @@ pub struct Recovered {
 /// What is kept of a queued execution whose request is in the store alone.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveredParked {
-    /// Its id.
+    /// Id.
     pub execution_id: ExecutionId,
     /// Whose share it takes.
     pub namespace: NamespaceKey,
@@ -87,7 +87,7 @@ pub enum WriteConflict {
     NotFound,
 }
 
-/// Why a write may be tried again.
+/// Reason why a write may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFailure {
     /// There is no space for it.

@@ -1,4 +1,4 @@
-//! One timer structure for everything. Knows neither clocks nor what a timer means.
+//! A timer structure for everything. Knows neither clocks nor what a timer means.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -34,12 +34,12 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
-    /// When the timer of a key is due.
+    /// Returns the time at which the timer of a key is due.
     pub(crate) fn due_ms(&self, key: K) -> Option<u64> {
         self.due_of.get(&key).copied()
     }
 
-    /// The earliest due time.
+    /// Returns the earliest due time.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.by_due.first().map(|(due_ms, _)| *due_ms)
     }

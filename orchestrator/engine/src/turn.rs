@@ -1,4 +1,4 @@
-//! One call of the engine: when it is, and what is to be done in the end. Decides nothing.
+//! A call of the engine: when it is, and what is to be done in the end. Decides nothing.
 
 use crate::answer::{Answer, Caller};
 use crate::effect::{Effect, StoreWrite};

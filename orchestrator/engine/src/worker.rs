@@ -79,11 +79,11 @@ pub struct Hello {
     pub protocol_max: u32,
     /// A label for people.
     pub worker_id: Arc<str>,
-    /// One process lifetime of the worker.
+    /// A process lifetime of the worker.
     pub instance_id: InstanceId,
     /// What it has handlers for.
     pub actions: Vec<ActionSpec>,
-    /// How many attempts it takes at a time.
+    /// Number of attempts that it takes at a time.
     pub max_in_flight: u32,
     /// What it still has from before.
     pub in_flight: Vec<InFlight>,
@@ -128,13 +128,13 @@ pub struct InFlight {
 pub enum InFlightPhase {
     /// Its handler has not started.
     Received,
-    /// Its handler runs.
+    /// Handler runs.
     Running,
     /// Its handler has ended; the outcome follows.
     Finished,
 }
 
-/// Why an attempt never ran.
+/// Reason why an attempt never ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectReason {
     /// Not said.
@@ -162,7 +162,7 @@ pub enum AttemptReport {
     Released(ReleaseReason),
 }
 
-/// Why a worker gave a started attempt up.
+/// Reason why a worker gave a started attempt up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
     /// Its drain deadline came.
@@ -246,7 +246,7 @@ pub enum KeepOrStop {
     Stop,
 }
 
-/// One attempt for a worker. The shell takes action, payload and environment from the request.
+/// An attempt for a worker. The shell takes action, payload and environment from the request.
 #[derive(Clone, Debug)]
 pub struct Assignment {
     /// The proof that it may be handed out.
@@ -282,18 +282,18 @@ pub enum AckVerdict {
     Invalid,
 }
 
-/// One attempt to stop.
+/// An attempt to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancel {
     /// Which.
     pub token: AttemptToken,
-    /// Why.
+    /// Reason.
     pub reason: CancelReason,
     /// Milliseconds until the worker should give the handler up.
     pub grace_ms: u64,
 }
 
-/// Why an attempt is not wanted any more.
+/// Reason why an attempt is not wanted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelReason {
     /// The step's limit ran out.
@@ -304,7 +304,7 @@ pub enum CancelReason {
     Superseded,
 }
 
-/// Why a stream ends on account of the worker.
+/// Reason why a stream ends on account of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionErrorCode {
     /// A message out of order, or one that may not be sent now.

@@ -231,7 +231,7 @@ impl<'a> Evaluation<'a, '_> {
 /// Bytes of all texts and lists that one evaluation puts together.
 const ROOM_BYTES: usize = 8 << 20;
 
-/// The value of a key, or `None` if the map lacks it.
+/// Returns the value of a key, or `None` if the map lacks it.
 fn field<'a>(of: Value<'a>, key: &str, budget: &mut WalkBudget) -> Result<Option<Value<'a>>, String> {
     match of {
         Value::Data(PaidView::Object(object)) => {

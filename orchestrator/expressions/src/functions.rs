@@ -18,7 +18,7 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// The function of this name, called by itself or behind a value and a point.
+    /// Returns the function of this name, called by itself or behind a value and a point.
     pub(crate) fn named(name: &str, is_method: bool) -> Option<Self> {
         match (name, is_method) {
             ("size", _) => Some(Function::Size),
@@ -32,7 +32,7 @@ impl Function {
         }
     }
 
-    /// How many arguments it takes, with the value before the point.
+    /// Returns the number of arguments that it takes, with the value before the point.
     pub(crate) fn n_arguments(self) -> usize {
         match self {
             Function::Size | Function::Int | Function::Double | Function::String => 1,

@@ -302,7 +302,7 @@ impl Parser<'_> {
         Ok(read_so_far)
     }
 
-    /// A call; its name is next.
+    /// Returns a call; its name is next.
     fn call(&mut self, name: &str, of: Option<Node>) -> Result<Node, String> {
         if name == "has" && of.is_none() {
             return self.has();

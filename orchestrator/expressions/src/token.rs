@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     End,
 }
 
-/// A sentence about the mistake at a byte.
+/// Returns a sentence about the mistake at a byte.
 pub(crate) fn mistake(expression: &str, at: usize, what: &str) -> String {
     let n_before = expression
         .char_indices()

@@ -75,7 +75,7 @@ impl<'a> Value<'a> {
         Value::Data(PaidView::Number(value))
     }
 
-    /// The items of a list. A list that was made gives them away; `None` for anything else.
+    /// Returns the items of a list. A list that was made gives them away; `None` for anything else.
     pub(crate) fn into_items(self, budget: &mut WalkBudget) -> Result<Option<Vec<Value<'a>>>, BudgetSpent> {
         match self {
             Value::List(list) => Ok(Some(list)),
@@ -196,13 +196,13 @@ impl<'v> MapView<'v> {
     }
 }
 
-/// The int that a double is exactly, if it is one.
+/// Returns the int that a double is exactly, if it is one.
 pub(crate) fn whole(number: f64) -> Option<i64> {
     let int = truncated(number)?;
     (int as f64 == number).then_some(int)
 }
 
-/// A double without its fraction, if an int can hold that.
+/// Returns a double without its fraction, if an int can hold that.
 pub(crate) fn truncated(number: f64) -> Option<i64> {
     (-INT_END < number && number < INT_END).then_some(number as i64)
 }

@@ -53,7 +53,7 @@ fn what_is_too_long_too_deep_or_too_much_is_refused() {
     );
 }
 
-/// An input with a text of 1 MiB, a list of 100,000 objects and an object of 50,000 keys.
+/// Returns an input with a text of 1 MiB, a list of 100,000 objects and an object of 50,000 keys.
 fn large() -> Opaque {
     let text = "x".repeat(1 << 20);
     let one = StructBuilder::new().number("n", 1.0).build();

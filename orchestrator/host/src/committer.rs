@@ -1,4 +1,4 @@
-//! One commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
+//! A commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
 
 use crate::host::StoredBatch;
 use crate::write_queue::Commit;

@@ -60,7 +60,7 @@ pub enum Route<L: Links> {
     Session(SessionKey, L::Session),
 }
 
-/// One thing to do, in this order.
+/// A thing to do, in this order.
 #[derive(Debug)]
 pub enum Output<L: Links> {
     /// Answer a call.
@@ -89,7 +89,7 @@ pub enum Output<L: Links> {
     NotifyErrorHandler(Persisted),
     /// For the log: a worker is gone for good.
     WorkerLost {
-        /// Its label.
+        /// Label.
         worker_id: Arc<str>,
         /// How it is known.
         evidence: Evidence,
@@ -151,14 +151,14 @@ impl<L: Links> Default for Batch<L> {
 }
 
 impl<L: Links> Batch<L> {
-    /// True if nothing has happened.
+    /// Returns true if nothing has happened.
     pub fn is_empty(&self) -> bool {
         self.stored.is_empty() && self.loaded.is_empty() && self.messages.is_empty() && self.gone.is_empty()
     }
 }
 
 impl<L: Links> Host<L> {
-    /// A host for an engine with nothing in it.
+    /// Creates a host for an engine with nothing in it.
     pub fn new(config: EngineConfig, now: Moment) -> Self {
         Self {
             engine: Engine::new(config, now),
@@ -171,12 +171,12 @@ impl<L: Links> Host<L> {
         }
     }
 
-    /// When the host wants a batch even if nothing happens, in monotonic milliseconds; `None`: never.
+    /// Returns the time at which the host wants a batch even if nothing happens, in monotonic milliseconds; `None`: never.
     pub fn next_due_ms(&self) -> Option<u64> {
         self.engine.next_due_ms()
     }
 
-    /// The engine, to be looked at.
+    /// Returns the engine, to be looked at.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

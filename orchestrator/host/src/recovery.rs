@@ -21,7 +21,7 @@ pub struct Unsettled {
     pub parked: Vec<Vec<RecoveredParked>>,
 }
 
-/// Why a start does not recover.
+/// Reason why a start does not recover.
 #[derive(Debug)]
 pub enum RecoveryFault {
     /// The store does not read.
@@ -41,7 +41,7 @@ impl Unsettled {
         self.whole.len() + self.parked.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// True if everything that was accepted is settled.
+    /// Returns true if everything that was accepted is settled.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -52,7 +52,7 @@ impl Unsettled {
         interrupted.map(|one| one.execution_id)
     }
 
-    /// The inputs of an engine about them, in this order, before any other.
+    /// Returns the inputs of an engine about them, in this order, before any other.
     pub fn into_inputs(self) -> impl Iterator<Item = Input> {
         let actions = self.actions.into_iter().map(Input::RecoverAction);
         let parked = self.parked.into_iter().flatten().map(Input::RecoverParked);
@@ -61,7 +61,7 @@ impl Unsettled {
     }
 }
 
-/// Everything that is not settled; of what is queued only so many requests are read, so that a long queue does not
+/// Returns everything that is not settled; of what is queued only so many requests are read, so that a long queue does not
 /// hold up a start. What is damaged among the others shows when its turn comes.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub fn unsettled(
 }
 
 //
-/// The actions that the store remembers; none if it does not read: that holds up no start.
+/// Returns the actions that the store remembers; none if it does not read: that holds up no start.
 fn remembered_actions(reader: &dyn Reader) -> Vec<ActionMemory> {
     let memories = reader.remembered_actions().unwrap_or_else(|fault| {
         warn!(
@@ -129,7 +129,7 @@ fn remembered_actions(reader: &dyn Reader) -> Vec<ActionMemory> {
     memories.into_iter().map(memory).collect()
 }
 
-/// The request of a queued execution, as the engine asks for it.
+/// Returns the request of a queued execution, as the engine asks for it.
 pub fn load(reader: &dyn Reader, execution_id: ExecutionId) -> LoadOutcome {
     let recovered = match reader.execution(execution_id) {
         Ok(Some(stored)) if stored.summary.state == StoredState::Queued => recovered(stored),

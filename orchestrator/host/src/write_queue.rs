@@ -5,7 +5,7 @@ use escapement_engine::{StoreWrite, WriteId};
 use escapement_store::Write;
 use std::collections::VecDeque;
 
-/// One write that the engine asked for.
+/// A write that the engine asked for.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Comes back with the outcome.
@@ -33,12 +33,12 @@ impl WriteQueue {
         self.0.extend(jobs);
     }
 
-    /// True if nothing waits.
+    /// Returns true if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if more would not get into the next commit.
+    /// Returns true if more would not get into the next commit.
     pub fn is_full(&self) -> bool {
         self.0.len() >= COMMIT_WRITES_MAX
     }

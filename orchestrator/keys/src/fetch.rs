@@ -1,4 +1,4 @@
-//! One question to one issuer. Follows no redirect, and believes no answer but one with status 200.
+//! A question to one issuer. Follows no redirect, and believes no answer but one with status 200.
 
 use bytes::Bytes;
 use escapement_access::{KeySet, KeySource};

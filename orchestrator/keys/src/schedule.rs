@@ -5,11 +5,11 @@ use crate::limits::{ASK_MS_MIN, KEEP_MS, REFRESH_MS};
 /// What is known of the looks at one issuer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Schedule {
-    /// When the next look is due.
+    /// Time at which the next look is due.
     due_ms: u64,
-    /// When the last look began.
+    /// Time at which the last look began.
     began_ms: Option<u64>,
-    /// When the keys that are believed came.
+    /// Time at which the keys that are believed came.
     fetched_ms: Option<u64>,
     is_under_way: bool,
     /// True if the last look brought nothing.
@@ -76,7 +76,7 @@ impl Schedule {
         may_explain
     }
 
-    /// True if the keys are too old to be believed.
+    /// Returns true if the keys are too old to be believed.
     pub(crate) fn is_stale(&self, now_ms: u64) -> bool {
         self.fetched_ms
             .is_some_and(|fetched_ms| fetched_ms + KEEP_MS <= now_ms)

@@ -45,7 +45,7 @@ impl State {
         self.policy = policy;
     }
 
-    /// The policy with all keys.
+    /// Returns the policy with all keys.
     pub(crate) fn in_force(&self) -> Arc<Access> {
         let fetched = self.sources.iter();
         let mut fetched = fetched
@@ -73,7 +73,7 @@ impl State {
         next.min()
     }
 
-    /// The sources to ask now; they count as asked. Their answers are to be told with [`State::told`].
+    /// Returns the sources to ask now; they count as asked. Their answers are to be told with [`State::told`].
     pub(crate) fn begin(&mut self, now_ms: u64) -> Vec<KeySource> {
         let due = self
             .sources
@@ -119,7 +119,7 @@ impl State {
         is_new
     }
 
-    /// True if asking the issuer again may bring a key that is not there; then it is asked as soon as it may be.
+    /// Returns true if asking the issuer again may bring a key that is not there; then it is asked as soon as it may be.
     pub(crate) fn ask(&mut self, issuer: &str, now_ms: u64) -> bool {
         let source = self.policy.key_source_of(issuer);
         let known = source.and_then(|source| self.sources.get_mut(source));

@@ -13,26 +13,26 @@ pub enum Kind {
     Histogram,
 }
 
-/// One figure.
+/// A figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// As Prometheus spells it in queries. The name of a counter ends with `_total`.
     pub name: &'static str,
     /// What it is.
     pub kind: Kind,
-    /// Its labels.
+    /// Labels.
     pub labels: &'static [Label],
-    /// One sentence for people.
+    /// A sentence for people.
     pub help: &'static str,
 }
 
 impl Entry {
-    /// The name as the library takes it: it adds `_total` to counters itself.
+    /// Returns the name as the library takes it: it adds `_total` to counters itself.
     pub(crate) fn stem(&self) -> &'static str {
         self.name.strip_suffix("_total").unwrap_or(self.name)
     }
 
-    /// The labels with these values, in the order of the entry.
+    /// Returns the labels with these values, in the order of the entry.
     pub(crate) fn with<V: Into<Value>, const N: usize>(&self, values: [V; N]) -> Labels {
         debug_assert_eq!(N, self.labels.len(), "{}", self.name);
         Labels::new(self.labels, values)

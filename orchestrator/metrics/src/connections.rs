@@ -98,7 +98,7 @@ fn class_label(class: CallClass) -> &'static str {
     }
 }
 
-/// The name of a status, as gRPC writes it.
+/// Returns the name of a status, as gRPC writes it.
 fn code_label(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -30,7 +30,7 @@ pub struct Look {
     pub keys_ages_ms: Vec<(String, Option<u64>)>,
     /// What becomes of events.
     pub sinks: DeliveryFigures,
-    /// When the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
+    /// Time at which the certificate of the orchestrator ends, in seconds since 1970; `None` without TLS.
     pub certificate_end_seconds: Option<u64>,
 }
 
@@ -234,7 +234,7 @@ impl OfAction {
     }
 }
 
-/// One of them.
+/// Exactly one of these.
 type Figure = fn(&OfAction) -> u64;
 
 /// An attempt that was told to stop so many milliseconds ago and is still there is stuck.

@@ -91,7 +91,7 @@ pub(crate) fn carrier_label(carrier: Carrier) -> &'static str {
     }
 }
 
-/// The reason that callers are told.
+/// Returns the reason that callers are told.
 pub(crate) fn refusal_label(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::ExecutionIdUsed => "EXECUTION_ID_IN_USE",

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A label of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// How many values it has at most, `_other` not counted.
+    /// Number of values that it has at most, `_other` not counted.
     pub values_max: usize,
 }
 
@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// The label of a name.
+    /// Returns the label of a name.
     pub(crate) fn label(&self, name: &str) -> Arc<str> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(label) = known.get(name) {

@@ -7,7 +7,7 @@ use escapement_transport::refusal::again_later;
 use tonic::{Code, Status};
 use tracing::warn;
 
-/// Why an entry is not recorded.
+/// Reason why an entry is not recorded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unrecorded {
     /// The store has no space.

@@ -91,7 +91,7 @@ pub struct Census {
     pub runs_max: usize,
     /// Open requests of each kind, in the order of [`REQUEST_KINDS`].
     pub open_requests: [usize; REQUEST_KINDS.len()],
-    /// When the oldest of them was opened, Unix milliseconds; `None` if there is none.
+    /// Time at which the oldest of them was opened, Unix milliseconds; `None` if there is none.
     pub oldest_request_at: Option<i64>,
 }
 

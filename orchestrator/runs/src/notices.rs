@@ -64,7 +64,7 @@ pub struct NoticeRow {
     pub record: Bytes,
 }
 
-/// The stream of everything that a user of that namespace is told.
+/// Returns the stream of everything that a user of that namespace is told.
 pub fn stream_of_user(namespace: &Namespace, user_id: &str) -> String {
     match namespace.as_str() {
         Namespace::DEFAULT => named("u", &format!("u {user_id}")),
@@ -269,7 +269,7 @@ impl<'a> Telling<'a> {
         Some((NoticeKind::Status, Some(step), text(place)))
     }
 
-    /// The output of the run as a text.
+    /// Returns the output of the run as a text.
     fn answer(&self, output: Option<&Stored>) -> String {
         let bytes = output.and_then(|output| self.load(output)).unwrap_or_default();
         match value(&bytes) {
@@ -283,7 +283,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// An answer, and how many steps failed on the way to it, if any did.
+    /// Returns an answer, and how many steps failed on the way to it, if any did.
     fn with_failures(&self, answer: String, is_partial: bool) -> String {
         if !is_partial {
             return answer;
@@ -315,7 +315,7 @@ fn failure(error: &Failure) -> String {
     format!("{}: {}", error.code, error.message)
 }
 
-/// The text, with a mark if it was cut.
+/// Returns the text, with a mark if it was cut.
 fn bounded(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - CUT.len()));

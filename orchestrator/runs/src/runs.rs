@@ -32,7 +32,7 @@ pub struct Config {
     pub max_runs: usize,
 }
 
-/// Why a run was not made.
+/// Reason why a run was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotCreated {
     /// There are as many as there may be.
@@ -41,7 +41,7 @@ pub enum NotCreated {
     Exists,
 }
 
-/// Why a run was not forked.
+/// Reason why a run was not forked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotForked {
     /// No new run is made.
@@ -52,7 +52,7 @@ pub enum NotForked {
     Refused(Refused),
 }
 
-/// Why an input was not taken in.
+/// Reason why an input was not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotHandled {
     /// No run with this id lives: it has ended, or never was.
@@ -75,7 +75,7 @@ pub trait Durable {
         Ok(())
     }
 
-    /// A run that lives, folded from its journal.
+    /// Returns a run that lives, folded from its journal.
     ///
     /// # Errors
     /// What is wrong with it: it cannot go on.
@@ -120,7 +120,7 @@ struct Live {
     /// `None` until it has its place.
     shown: Option<ShownState>,
     due_at: Option<i64>,
-    /// When the clock read the time of its last entry.
+    /// Time at which the clock read the time of its last entry.
     updated_at: i64,
     queued: Option<(Reverse<u32>, i64, RunId)>,
     under_way: bool,
@@ -130,7 +130,7 @@ struct Live {
     snapshot_bytes: usize,
     /// About how many bytes it takes while it is in memory.
     weight: usize,
-    /// When it came to rest, if it rests in memory.
+    /// Time at which it came to rest, if it rests in memory.
     rests: Option<u64>,
 }
 
@@ -254,17 +254,17 @@ impl Runs {
         Ok(Some(self.work(run_id, commit)))
     }
 
-    /// The sessions that are in use.
+    /// Returns the sessions that are in use.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// The sessions that are in use, for those who change them.
+    /// Returns the sessions that are in use, for those who change them.
     pub fn sessions_mut(&mut self) -> &mut Sessions {
         &mut self.sessions
     }
 
-    /// True if the run lives.
+    /// Returns true if the run lives.
     pub fn contains(&self, run_id: RunId) -> bool {
         self.runs.contains_key(&run_id)
     }
@@ -286,7 +286,7 @@ impl Runs {
         self.runs.len()
     }
 
-    /// True if no run lives.
+    /// Returns true if no run lives.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

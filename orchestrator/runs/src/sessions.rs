@@ -40,7 +40,7 @@ impl Sessions {
         &held.session
     }
 
-    /// The session, if it is in use.
+    /// Returns the session, if it is in use.
     pub fn get(&self, id: &str) -> Option<&Session> {
         self.held.get(id).map(|held| &held.session)
     }

@@ -16,11 +16,11 @@ use escapement_run::{EditedPlan, Effect, EncodedEntry, Keep, Run, ShownState};
 /// A run that is to be made.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Its id.
+    /// Id.
     pub run_id: RunId,
     /// What it is made from.
     pub spec: Spec,
-    /// Its plan.
+    /// Plan.
     pub plan: Arc<Plan>,
     /// What is known of the actions that the plan uses, sorted by name.
     pub profiles: Vec<ActionProfile>,
@@ -29,7 +29,7 @@ pub struct NewRun {
 /// A run that is to go on where another one was.
 #[derive(Clone, Debug)]
 pub struct NewFork<'a> {
-    /// Its id.
+    /// Id.
     pub run_id: RunId,
     /// The other run, if it does not live any more.
     pub ended: Option<&'a Run>,
@@ -39,7 +39,7 @@ pub struct NewFork<'a> {
     pub spec: Spec,
     /// What it keeps.
     pub keep: Keep<'a>,
-    /// Its plan, if it is another one.
+    /// Plan, if it is another one.
     pub edited: Option<EditedPlan>,
     /// True if it may repeat effects of the other run.
     pub allow_repeat_effects: bool,
@@ -54,7 +54,7 @@ pub struct Work {
     pub run_id: RunId,
     /// The number of its first entry.
     pub first_sequence: u64,
-    /// Its entries, each with its hash. Not empty.
+    /// Entries, each with its hash. Not empty.
     pub entries: Vec<EncodedEntry>,
     /// What they refer to by SHA-256.
     pub blobs: Vec<([u8; 32], Bytes)>,
@@ -112,9 +112,9 @@ pub struct IndexRow {
 /// A revision of a run's plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisionRow {
-    /// Its digest.
+    /// Digest.
     pub digest: [u8; 32],
-    /// Its document, an encoded object; if it is not in place, it is among the blobs or was there before.
+    /// Document, an encoded object; if it is not in place, it is among the blobs or was there before.
     pub document: Stored,
     /// The revisions that its steps run.
     pub sub_plans: Vec<[u8; 32]>,
@@ -123,7 +123,7 @@ pub struct RevisionRow {
 /// A request that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRow {
-    /// Its id.
+    /// Id.
     pub request_id: InputRequestId,
     /// What kind of question it is; `None` if its run has forgotten it already, as one does that ends very many at once.
     pub kind: Option<RequestKind>,

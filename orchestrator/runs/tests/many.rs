@@ -41,7 +41,7 @@ fn id(n: u8) -> RunId {
     RunId::from_random([n; 16])
 }
 
-/// A plan of so many calls, one after another.
+/// Returns a plan of so many calls, one after another.
 fn plan(n_calls: usize) -> Arc<Plan> {
     let mut steps = ListBuilder::new();
     for n in 0..n_calls {
@@ -92,7 +92,7 @@ fn names(works: &[Work]) -> Vec<RunId> {
     works.iter().map(|work| work.run_id).collect()
 }
 
-/// The only attempt of the run completes.
+/// Returns the only attempt of the run completes.
 fn complete(runs: &mut Runs, effects: Vec<Effect>, n: u8, now: i64) -> Work {
     let [Effect::Submit { execution_id, .. }] = &effects[..] else {
         panic!("{effects:?}");

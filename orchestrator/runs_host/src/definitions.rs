@@ -34,7 +34,7 @@ impl EventKind {
         Self::GoalCompleted,
     ];
 
-    /// The type of the event.
+    /// Returns the type of the event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunCompleted => "run_completed",
@@ -55,7 +55,7 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// True if a trigger listens to events of this kind.
+    /// Returns true if a trigger listens to events of this kind.
     pub(crate) fn wants(&self, kind: EventKind) -> bool {
         self.wanted.contains(&kind)
     }
@@ -172,7 +172,7 @@ impl Definitions {
     }
 }
 
-/// An event in a namespace; its record is the id of what it is about.
+/// Returns an event in a namespace; its record is the id of what it is about.
 pub fn event(namespace: &Namespace, about: &str, at: i64) -> DefinitionChange {
     DefinitionChange::Put(DefinitionPut {
         namespace: namespace.clone(),

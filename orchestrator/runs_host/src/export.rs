@@ -27,7 +27,7 @@ pub struct RunExport {
     ready: Bytes,
 }
 
-/// Why a record cannot be made.
+/// Reason why a record cannot be made.
 #[derive(Debug)]
 pub enum ExportFault {
     /// The store cannot be read, or the run is damaged in it.
@@ -36,7 +36,7 @@ pub enum ExportFault {
     Gone,
     /// An entry does not decode.
     Unreadable {
-        /// Its number.
+        /// Number.
         sequence: u64,
     },
 }
@@ -95,7 +95,7 @@ impl RunExport {
         self.end_seq - 1
     }
 
-    /// The next bytes of the file, at most [`PIECE_BYTES_MAX`]; `None` behind its end.
+    /// Returns the next bytes of the file, at most [`PIECE_BYTES_MAX`]; `None` behind its end.
     ///
     /// # Errors
     /// [`ExportFault`]: there will be no whole record.
@@ -136,7 +136,7 @@ impl RunExport {
         Ok(true)
     }
 
-    /// The next entries; at least one.
+    /// Returns the next entries; at least one.
     fn read_page(&mut self, reader: &dyn RunReader) -> Result<VecDeque<JournalEntry>, ExportFault> {
         let page = reader.journal(self.run_id, self.next_seq, PAGE_BYTES)?;
         let entries = page.ok_or(ExportFault::Gone)?.entries.into_iter();

@@ -42,7 +42,7 @@ pub struct Ended {
     pub run_id: RunId,
     /// The run that asked for it.
     pub parent: RunId,
-    /// Its last entry, encoded.
+    /// Last entry, encoded.
     pub last_entry: Bytes,
 }
 
@@ -191,7 +191,7 @@ impl RunsHost {
         self.queue.push_back(Queued::new(work, request));
     }
 
-    /// Everything that is to be written, to be committed together; `None` if there is nothing.
+    /// Returns everything that is to be written, to be committed together; `None` if there is nothing.
     ///
     /// # Panics
     /// If the batch before is not answered yet.
@@ -300,7 +300,7 @@ impl RunsHost {
         self.runs.park(max_runs, RESTING_BYTES_MAX)
     }
 
-    /// The run, if it lives, with what it refers to.
+    /// Returns the run, if it lives, with what it refers to.
     ///
     /// # Panics
     /// As the store's reader fails.
@@ -310,7 +310,7 @@ impl RunsHost {
         Some((run, &self.contents))
     }
 
-    /// The run as it durably is, if it lives or has ended a moment ago, with what it refers to. Nothing may be on its way to the
+    /// Returns the run as it durably is, if it lives or has ended a moment ago, with what it refers to. Nothing may be on its way to the
     /// store.
     ///
     /// # Panics

@@ -74,7 +74,7 @@ pub(crate) fn recover(
     }
 }
 
-/// The session as it is stored; `None` if there is none.
+/// Returns the session as it is stored; `None` if there is none.
 ///
 /// # Errors
 /// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
@@ -100,7 +100,7 @@ fn hold_session(reader: &dyn RunReader, runs: &mut Runs, spec: &Spec) {
     runs.sessions_mut().hold(id, || session);
 }
 
-/// The run as its journal has it.
+/// Returns the run as its journal has it.
 pub(crate) fn fold(reader: &dyn RunReader, summary: &RunSummary, plans: &SharedPlans) -> Result<Run, String> {
     let mut state = RunState {
         chain: Bytes::copy_from_slice(&chain_begin(&summary.run_id)),
@@ -142,7 +142,7 @@ pub(crate) fn fold(reader: &dyn RunReader, summary: &RunSummary, plans: &SharedP
     Ok(Run::from_snapshot(state, plan))
 }
 
-/// The run, if everything that it refers to is there: what it meets later on must not end the others.
+/// Returns the run, if everything that it refers to is there: what it meets later on must not end the others.
 pub(crate) fn require_contents(reader: &dyn RunReader, run: Run) -> Result<Run, String> {
     for digest in run.state().contents() {
         content(reader, &digest)?;
@@ -155,7 +155,7 @@ fn content(reader: &dyn RunReader, digest: &[u8; 32]) -> Result<Bytes, String> {
     found.ok_or_else(|| "a content that the run refers to is not there any more".to_owned())
 }
 
-/// Why a stored run cannot be looked at.
+/// Reason why a stored run cannot be looked at.
 #[derive(Debug)]
 pub enum StoredRunFault {
     /// The store as a whole cannot be read.

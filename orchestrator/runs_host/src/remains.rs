@@ -16,7 +16,7 @@ use crate::writes::told;
 /// What can still be read of a run that is damaged.
 #[derive(Debug)]
 pub struct Remains {
-    /// Its index columns; `None` if they are damaged.
+    /// Index columns; `None` if they are damaged.
     pub summary: Option<RunSummary>,
     /// How it stood after the last entry that can be read, from the first one on without a gap.
     pub state: RunState,
@@ -54,7 +54,7 @@ impl Remains {
         }))
     }
 
-    /// The encoded requests of the attempts that were in flight, as far as can be read.
+    /// Returns the encoded requests of the attempts that were in flight, as far as can be read.
     pub fn in_flight<'a>(&'a self, reader: &'a dyn RunReader) -> impl Iterator<Item = Bytes> + 'a {
         let requests = self.state.live_attempts().map(|called| &called.request);
         requests.filter_map(move |request| loaded(reader, request))
@@ -78,7 +78,7 @@ fn loaded(reader: &dyn RunReader, stored: &Stored) -> Option<Bytes> {
     }
 }
 
-/// The state after the last entry that is as it was written.
+/// Returns the state after the last entry that is as it was written.
 fn readable(reader: &dyn RunReader, run_id: RunId) -> Result<RunState, StoreFault> {
     let mut state = RunState {
         chain: Bytes::copy_from_slice(&chain_begin(&run_id)),

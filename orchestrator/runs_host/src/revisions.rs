@@ -7,7 +7,7 @@ use escapement_model::Opaque;
 use escapement_run::plan::{self, SubPlan};
 use escapement_store::runs::{RunReader, Scope};
 
-/// The contents that hold the documents of these revisions and of all that they run by their digest, as far as something of that
+/// Returns the contents that hold the documents of these revisions and of all that they run by their digest, as far as something of that
 /// scope refers to them already.
 ///
 /// A revision that the store does not have, or cannot read, or that is one too many, is left out: the step that runs it may fail.
@@ -98,9 +98,9 @@ impl KnownRevisions {
 
 /// Where revisions are.
 trait Revisions {
-    /// The content that holds the document of a revision; `None` if there is none, or it cannot be read.
+    /// Returns the content that holds the document of a revision; `None` if there is none, or it cannot be read.
     fn content(&self, digest: &[u8; 32]) -> Option<[u8; 32]>;
-    /// The document.
+    /// Returns the document.
     fn document(&self, digest: &[u8; 32]) -> Option<Opaque>;
 }
 

@@ -23,7 +23,7 @@ pub enum SessionDeleted {
 
 impl RunsHost {
     // RUN-14.4
-    /// The session that is kept as `id`, as it is now, durable or not; `None` if there is none.
+    /// Returns the session that is kept as `id`, as it is now, durable or not; `None` if there is none.
     ///
     /// # Errors
     /// As [`stored_session`].

@@ -28,7 +28,7 @@ pub(crate) fn too_large(work: &Work) -> Option<TooLarge> {
     })
 }
 
-/// A run's state as lists have it. Numbers are never used for another state.
+/// Returns a run's state as lists have it. Numbers are never used for another state.
 pub fn state_byte(state: ShownState) -> u8 {
     match state {
         ShownState::Queued => 1,
@@ -45,7 +45,7 @@ pub fn state_byte(state: ShownState) -> u8 {
     }
 }
 
-/// A request's state as lists have it. Numbers are never used for another state.
+/// Returns a request's state as lists have it. Numbers are never used for another state.
 pub fn request_state_byte(state: RequestState) -> u8 {
     match state {
         RequestState::Open => 1,
@@ -112,7 +112,7 @@ impl Queued {
     }
 }
 
-/// The write of one work.
+/// Returns the write of one work.
 pub(crate) fn write_of(queued: &Queued) -> RunWrite {
     let Queued { work, coming } = queued;
     let request = coming.request.clone();
@@ -181,7 +181,7 @@ fn contents(work: &Work) -> Vec<Content> {
     blobs.chain(documents).collect()
 }
 
-/// A notice in each of its streams.
+/// Returns a notice in each of its streams.
 pub(crate) fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
     row.streams.iter().map(|stream| NewNotice {
         stream: stream.clone(),
@@ -225,7 +225,7 @@ fn closed(work: &Work, row: &RequestRow) -> Option<ClosedInputRequest> {
     })
 }
 
-/// An entry of a journal as the store has it.
+/// Returns an entry of a journal as the store has it.
 pub(crate) fn entry_of(bytes: &[u8]) -> Option<Entry> {
     Entry::decode(bytes).ok().filter(|entry| entry.event.is_some())
 }

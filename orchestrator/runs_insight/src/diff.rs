@@ -29,7 +29,7 @@ pub struct ChangedStep {
 }
 
 impl Diff {
-    /// True if both plans say the same.
+    /// Returns true if both plans say the same.
     pub fn is_empty(&self) -> bool {
         *self == Diff::default()
     }

@@ -1,4 +1,4 @@
-//! Why a run is in its state, who or what moves it, and what happens at the latest. Decides nothing.
+//! Reason why a run is in its state, who or what moves it, and what happens at the latest. Decides nothing.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use escapement_run::spec::Planner;
 use escapement_run::state::{Planning, RunState, Stage, StepStage, UnitStage};
 use escapement_run::{Run, ShownState};
 
-/// Why a run is in its state.
+/// Reason why a run is in its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The state in one word.
@@ -314,7 +314,7 @@ fn due(run: &Run) -> Option<&'static str> {
     Some(what)
 }
 
-/// The first pending step that waits for no other one, else the first pending step.
+/// Returns the first pending step that waits for no other one, else the first pending step.
 fn next_step(run: &Run) -> Option<u32> {
     let state = run.state();
     let ends = state.cause.is_some() && !state.drains;
@@ -336,7 +336,7 @@ pub(crate) fn key(run: &Run, step: u32) -> &str {
     run.plan().steps.get(step as usize).map_or("", |step| &step.key)
 }
 
-/// True if the request waits for an answer.
+/// Returns true if the request waits for an answer.
 pub(crate) fn is_open(request: &InputRequest) -> bool {
     request.state() == RequestState::Open
 }

@@ -1,4 +1,4 @@
-//! Why a step is in its state, and what it waits for. Decides nothing.
+//! Reason why a step is in its state, and what it waits for. Decides nothing.
 
 use crate::explain::{asks, attempts, bare, is_open, key};
 use alloc::format;
@@ -11,7 +11,7 @@ use escapement_run::plan::{Expression, OnDependencyFailure, OnFailure, Step, Ste
 use escapement_run::spec::DependencyDefault;
 use escapement_run::state::{Stage, StepStage, UnitStage, UnitState};
 
-/// Why a step is in its state.
+/// Reason why a step is in its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepExplanation {
     /// Ids of the rules that say so, the deciding one first.

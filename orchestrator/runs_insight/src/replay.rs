@@ -141,7 +141,7 @@ fn compared(journal: &[Bytes], at: usize, decided: &[EncodedEntry]) -> Result<us
     Ok(at + decided.len())
 }
 
-/// The run as it was made, and where its first input begins.
+/// Returns the run as it was made, and where its first input begins.
 fn made(
     entries: &[Entry],
     journal: &[Bytes],

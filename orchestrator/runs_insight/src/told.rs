@@ -22,7 +22,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) blobs: &'a dyn Blobs,
 }
 
-/// The input that leads to these entries. At least one is there.
+/// Returns the input that leads to these entries. At least one is there.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn input(reader: &Reader<'_>, entries: &[Entry]) -> Result<Input, String> {
     let run_id = || run_id_of(&reader.run.state().run_id);
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An answer, with the plan that it puts in the place of another one.
+    /// Returns an answer, with the plan that it puts in the place of another one.
     fn answered(&self, answer: &RequestAnswer, behind: &[Entry]) -> Result<Input, String> {
         let mut requests = self.run.state().requests.iter();
         let of_plan = requests.any(|request| request.id == answer.id && request.unit.is_none());
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An operator's message and reason, as one text has them. If that was cut, it is cut again at the same place.
+/// Returns an operator's message and reason, as one text has them. If that was cut, it is cut again at the same place.
 fn operator_said(text: &str) -> (&str, &str) {
     let parts = text
         .strip_suffix(')')
@@ -352,7 +352,7 @@ fn operator_said(text: &str) -> (&str, &str) {
     parts.unwrap_or((text, ""))
 }
 
-/// The call that set a run back. It was allowed to repeat effects, or there were none.
+/// Returns the call that set a run back. It was allowed to repeat effects, or there were none.
 fn rollback(to: Rollback) -> Input {
     Input::Rollback {
         to,

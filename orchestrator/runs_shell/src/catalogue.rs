@@ -109,7 +109,7 @@ pub fn profiles_for(
     actions.iter().map(profile).collect()
 }
 
-/// The actions that workers offer now and that are wanted, for planners and models: as [`catalogue_of`], with what the
+/// Returns the actions that workers offer now and that are wanted, for planners and models: as [`catalogue_of`], with what the
 /// contract tells now.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub async fn catalogue(
     runs.readers().read(read).await
 }
 
-/// The actions that workers offer and that are wanted, for planners and models. Actions are left out from the end of the
+/// Returns the actions that workers offer and that are wanted, for planners and models. Actions are left out from the end of the
 /// alphabet once there is no room for more. Call [`SeenActions::refresh`] before.
 ///
 /// # Errors

@@ -56,7 +56,7 @@ pub(crate) fn child_spec(parent: &Run, child: &Child, now: i64, blobs: &dyn Blob
     }
 }
 
-/// A limit of 0 would mean none.
+/// Returns a limit of 0 would mean none.
 fn left(limit_ms: u64, used_ms: u64) -> u64 {
     limit_ms.saturating_sub(used_ms).max(1)
 }
@@ -64,7 +64,7 @@ fn left(limit_ms: u64, used_ms: u64) -> u64 {
 /// How a child ended, for its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildEnd {
-    /// Its output, an encoded value, or what went wrong.
+    /// Output, an encoded value, or what went wrong.
     result: Result<Bytes, String>,
     /// What it used, if that is known.
     used: Option<Usage>,
@@ -138,7 +138,7 @@ pub(crate) fn in_doubt(mut runs: Vec<RunId>, host: &mut RunsHost) -> Vec<Doubt> 
     doubts
 }
 
-/// The last entry of a run, encoded; empty if there is none.
+/// Returns the last entry of a run, encoded; empty if there is none.
 pub(crate) fn last_entry(
     reader: &dyn RunReader,
     run_id: RunId,
@@ -153,7 +153,7 @@ fn run_id_of(bytes: &Bytes) -> Option<RunId> {
     RunId::from_bytes(bytes[..].try_into().ok()?)
 }
 
-/// The output of a child, or what went wrong.
+/// Returns the output of a child, or what went wrong.
 fn result_of(event: Option<Event>, blobs: &dyn Blobs) -> Result<Bytes, String> {
     match event {
         Some(Event::RunCompleted(end)) => Ok(match &end.output {
@@ -173,7 +173,7 @@ fn load(stored: &Stored, blobs: &dyn Blobs) -> Bytes {
     }
 }
 
-/// True if a unit of the run waits for that child: nobody waits for what a step has left that is over.
+/// Returns true if a unit of the run waits for that child: nobody waits for what a step has left that is over.
 pub(crate) fn waits_for(parent: &Run, child: RunId) -> bool {
     let steps = parent.state().steps.iter();
     let running = steps.filter(|step| step.stage() == StepStage::Running);
@@ -191,7 +191,7 @@ pub(crate) fn orphans(host: &RunsHost) -> Vec<RunId> {
     orphans.map(|(child, _)| child).collect()
 }
 
-/// The run that waits for this one, if there is one.
+/// Returns the run that waits for this one, if there is one.
 pub(crate) fn parent_of(run: &Run) -> Option<RunId> {
     run_id_of(&run.state().spec.parent_run_id)
 }

@@ -110,7 +110,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Bytes that it adds to those in memory. The run itself has what is not large.
+    /// Returns the bytes that it adds to those in memory. The run itself has what is not large.
     fn bytes_in_memory(&self) -> usize {
         let is_large = self.attempt.request.len() > INLINE_BYTES_MAX;
         if is_large { self.n_bytes } else { 0 }
@@ -322,7 +322,7 @@ where
     }
 }
 
-/// A request that the store has; `None` once no run waits for its outcome.
+/// Returns a request that the store has; `None` once no run waits for its outcome.
 async fn stored_request(wanted: &Wanted, digest: [u8; 32]) -> Option<Bytes> {
     while wanted.run_lives() {
         match wanted

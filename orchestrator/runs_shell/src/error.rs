@@ -1,4 +1,4 @@
-//! Why a call to runs has no answer. Knows no status of an API.
+//! Reason why a call to runs has no answer. Knows no status of an API.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use escapement_model::RunId;
 use escapement_run::{Refused, RefusedReason};
 use escapement_store::runs::RemovedRun;
 
-/// Why a call to runs has no answer.
+/// Reason why a call to runs has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The run refused the input; nothing changed.

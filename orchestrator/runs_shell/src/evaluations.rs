@@ -45,7 +45,7 @@ impl Evaluations {
     }
 
     // RUN-9.8
-    /// The next one, if there is room.
+    /// Returns the next one, if there is room.
     pub(crate) fn pop(&mut self) -> Option<Evaluation> {
         let has_room = self.held.load(Ordering::Acquire) < EVALUATED_BYTES;
         let next = if has_room { self.waiting.pop() } else { None };

@@ -284,7 +284,7 @@ impl RunsHandle {
         &self.0.evaluator
     }
 
-    /// The actions that workers have offered since the start.
+    /// Returns the actions that workers have offered since the start.
     pub fn seen(&self) -> &SeenActions {
         &self.0.seen
     }
@@ -325,7 +325,7 @@ impl RunsHandle {
         self.0.follows.endings()
     }
 
-    /// True if the run durably lives. No longer so once followers are told of its end.
+    /// Returns true if the run durably lives. No longer so once followers are told of its end.
     pub fn is_live(&self, run_id: RunId) -> bool {
         self.0.live.contains(run_id)
     }
@@ -385,7 +385,7 @@ fn new(run_id: RunId) -> Created {
     Created { run_id, is_new: true }
 }
 
-/// The run that the same request has made before.
+/// Returns the run that the same request has made before.
 fn attached(why: NotCreated, digest: Option<[u8; 32]>) -> Result<Created, CallError> {
     match why {
         NotCreated::Full => Err(CallError::Full),

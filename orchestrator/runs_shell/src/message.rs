@@ -131,7 +131,7 @@ pub struct Child {
     pub parent: RunId,
     /// The run that is to be made.
     pub run_id: RunId,
-    /// Its input.
+    /// Input.
     pub input: Opaque,
     /// What it may spend, if that is limited.
     pub budget: Option<Budget>,

@@ -19,7 +19,7 @@ use crate::handle::RunsHandle;
 use crate::limits::CHILD_PAUSE;
 use crate::rights::Origin;
 
-/// The actions that a plan of the run may call, as far as its author may have them called, and what is known of those that the run
+/// Returns the actions that a plan of the run may call, as far as its author may have them called, and what is known of those that the run
 /// calls itself. If the store cannot be read there are none, and the generation fails.
 pub(crate) async fn offered(
     runs: &RunsHandle,

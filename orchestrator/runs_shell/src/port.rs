@@ -36,7 +36,7 @@ use pauses::Pauses;
 pub(crate) use recorded::ReadExecution;
 use refused::{Refusal, refusal};
 
-/// One attempt.
+/// An attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     /// In which namespace and in whose name.
@@ -375,7 +375,7 @@ fn write_trace(trace: &TraceContext, metadata: &mut MetadataMap) {
     }
 }
 
-/// The outcome of an attempt that nobody waits for any more: it reaches nobody.
+/// Returns the outcome of an attempt that nobody waits for any more: it reaches nobody.
 pub(crate) fn not_submitted(attempt: &Attempt) -> AttemptOutcome {
     judged(
         &settled::never_accepted(attempt.execution_id),

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use crate::limits::{REMOVAL_AHEAD_MAX_MS, REMOVAL_INTERVAL, REMOVAL_SHARE, REMOVAL_STEP_MIN};
 
-/// When the next step is due, and what it removes.
+/// Time at which the next step is due, and what it removes.
 #[derive(Debug)]
 pub(crate) struct Retention {
     policy: RunRemoval,
@@ -115,7 +115,7 @@ impl Retention {
         }
     }
 
-    /// The wall clock, but never further from the start than the clock that cannot jump: a wall clock that is set to a
+    /// Returns the wall clock, but never further from the start than the clock that cannot jump: a wall clock that is set to a
     /// wrong year must not remove everything.
     fn steady_ms(&self, now_unix_ms: i64) -> i64 {
         let elapsed_ms = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX);

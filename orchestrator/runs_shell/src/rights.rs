@@ -25,7 +25,7 @@ pub struct Origin {
 #[derive(Clone, Default)]
 pub struct Rights(Option<Arc<StillPermits>>);
 
-/// Whether the author may have that action called in that namespace, by the policy as it is now.
+/// True if the author may have that action called in that namespace, by the policy as it is now.
 pub type StillPermits = dyn Fn(&Author, &Namespace, &str) -> bool + Send + Sync;
 
 impl std::fmt::Debug for Rights {
@@ -54,7 +54,7 @@ impl Rights {
         ))
     }
 
-    /// True if a run of that origin may have the action called: its author could when the run was started, and still can.
+    /// Returns true if a run of that origin may have the action called: its author could when the run was started, and still can.
     pub fn permit(&self, origin: &Origin, action: &str) -> bool {
         let Some(author) = &origin.author else {
             return true;
@@ -77,12 +77,12 @@ impl Origin {
         }
     }
 
-    /// The id of the trace, for the log.
+    /// Returns the id of the trace, for the log.
     pub(crate) fn trace_id(&self) -> Option<&str> {
         self.trace.as_ref()?.traceparent.split('-').nth(1)
     }
 
-    /// The principal that hands in the run's plans to the contract of this process; `None` if none was proved.
+    /// Returns the principal that hands in the run's plans to the contract of this process; `None` if none was proved.
     pub(crate) fn principal(&self) -> Option<Arc<Principal>> {
         let author = self.author.as_ref()?;
         let kind = kind_of(author);
@@ -135,7 +135,7 @@ fn kind_of(author: &Author) -> PrincipalKind {
     }
 }
 
-/// True if the author's plans might call the action when it was recorded.
+/// Returns true if the author's plans might call the action when it was recorded.
 fn recorded(author: &Author, action: &str) -> bool {
     let Some(actions) = &author.actions else {
         return true;

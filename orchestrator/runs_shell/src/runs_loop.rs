@@ -91,7 +91,7 @@ impl<S> std::fmt::Debug for Setup<S> {
     }
 }
 
-/// Why the thread cannot go on.
+/// Reason why the thread cannot go on.
 #[derive(Debug)]
 pub enum Ending<'a> {
     /// The store cannot be trusted any more.
@@ -390,7 +390,7 @@ impl Drop for FollowersGuard {
     }
 }
 
-/// The pause after one that did not help.
+/// Returns the pause after one that did not help.
 fn longer(pause: Duration, max: Duration) -> Duration {
     (pause * 2).min(max)
 }

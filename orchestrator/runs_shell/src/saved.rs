@@ -99,7 +99,7 @@ impl SavedRequest {
     }
 }
 
-/// The saved plan of that id. If a user is named, it is that user's.
+/// Returns the saved plan of that id. If a user is named, it is that user's.
 ///
 /// # Errors
 /// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
@@ -118,7 +118,7 @@ pub fn saved_plan(
     Ok(Some((definition, saved)))
 }
 
-/// The record of a saved plan.
+/// Returns the record of a saved plan.
 ///
 /// # Errors
 /// [`StoreFault::CorruptDefinition`] if it is none.
@@ -127,7 +127,7 @@ pub fn decoded(definition: &Definition) -> Result<SavedPlan, StoreFault> {
     SavedPlan::decode(definition.record.clone()).map_err(|_| StoreFault::CorruptDefinition { number })
 }
 
-/// The document of a saved plan's newest revision.
+/// Returns the document of a saved plan's newest revision.
 ///
 /// # Errors
 /// As the store fails; [`StoreFault::CorruptDefinition`] if it is not there.

@@ -114,7 +114,7 @@ impl Drop for Leaves<'_> {
 }
 
 impl SeenActions {
-    /// True if a worker has offered the action since the start.
+    /// Returns true if a worker has offered the action since the start.
     pub fn contains(&self, action: &str) -> bool {
         self.0
             .seen

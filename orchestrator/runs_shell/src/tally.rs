@@ -15,7 +15,7 @@ pub enum Happened {
     Stands(Census),
     /// A commit was written and synced, in this time.
     Committed(Duration),
-    /// Whether the store takes writes, as its last commit found.
+    /// True if the store takes writes, as its last commit found.
     TakesWrites(bool),
     /// A trigger had so many causes of a kind, durably: the words of a `Firing`.
     Fired {

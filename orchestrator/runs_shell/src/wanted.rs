@@ -1,4 +1,4 @@
-//! Whether a run still goes on by what an attempt comes to. Decides nothing about it.
+//! True if a run still goes on by what an attempt comes to. Decides nothing about it.
 
 use escapement_model::{ExecutionId, RunId};
 

@@ -41,7 +41,7 @@ impl Looks {
         }
     }
 
-    /// A look of one's own.
+    /// Returns a look of one's own.
     pub(crate) async fn now(&self) -> Result<Vec<ActionView>, Status> {
         self.source.actions().await
     }

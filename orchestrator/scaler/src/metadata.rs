@@ -44,7 +44,7 @@ impl Pool {
         own.map(ActionView::demand).sum()
     }
 
-    /// True if there is anything to do for its workers.
+    /// Returns true if there is anything to do for its workers.
     pub(crate) fn is_active(&self, busy: &Busy) -> bool {
         busy.iter().any(|action| self.does(action))
     }
@@ -74,12 +74,12 @@ where
     number.ok_or_else(|| wrong(key, &format!("must be {} to {}", range.start(), range.end())))
 }
 
-/// The answer to metadata that is wrong.
+/// Returns the answer to metadata that is wrong.
 fn wrong(key: &str, problem: &str) -> Status {
     invalid(&format!("scalerMetadata.{key}"), problem)
 }
 
-/// The answer to a field that is wrong.
+/// Returns the answer to a field that is wrong.
 pub(crate) fn invalid(field: &str, problem: &str) -> Status {
     invalid_field(field, "INVALID_ARGUMENT", problem)
 }

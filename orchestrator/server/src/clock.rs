@@ -11,7 +11,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins now.
+    /// Creates a clock that begins now.
     pub(crate) fn start() -> Self {
         Self { boot: Instant::now() }
     }
@@ -25,7 +25,7 @@ impl Clock {
         }
     }
 
-    /// When the monotonic clock will read this.
+    /// Returns the time at which the monotonic clock will read this.
     pub(crate) fn instant(&self, monotonic_ms: u64) -> Instant {
         // A timer beyond a century is as good as none, and the addition must not overflow.
         self.boot + std::time::Duration::from_millis(monotonic_ms.min(CENTURY_MS))

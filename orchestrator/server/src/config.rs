@@ -276,7 +276,7 @@ impl Config {
         }
     }
 
-    /// The flag that cannot be kept, and why.
+    /// Returns the flag that cannot be kept, and why.
     fn problem(&self) -> Option<(&'static str, String)> {
         let problem = self.security.problem(self.listen, self.webhook_listen);
         if problem.is_some() {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Why the orchestrator does not serve.
+/// Reason why the orchestrator does not serve.
 #[derive(Debug)]
 pub enum Failure {
     /// A setting is wrong.

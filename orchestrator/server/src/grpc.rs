@@ -135,7 +135,7 @@ pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, Rejection> {
         })
 }
 
-/// An id for an execution whose caller names none.
+/// Returns an id for an execution whose caller names none.
 ///
 /// It begins with the time, so that ids of the same moment stand side by side in the index of the store: a commit writes
 /// one page of it, and not a page for each execution. The 74 bits after the time are random.

@@ -12,27 +12,27 @@ use escapement_transport::refusal::{again_later, invalid, invalid_field, of_deni
 use escapement_transport::{CallClass, Refusal as CallRefusal};
 use tonic::{Code, Status};
 
-/// Why a call is not answered with what it asked for.
+/// Reason why a call is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rejection {
     /// The request breaks rules of the contract.
     Violations(Violations),
     /// A request breaks rules, those of the contract and others; at least one.
     Findings(Vec<Finding>),
-    /// One field of a request that holds no plan is wrong.
+    /// A field of a request that holds no plan is wrong.
     InvalidField {
-        /// Its path.
+        /// Path.
         field: &'static str,
-        /// One sentence.
+        /// A sentence.
         message: String,
     },
-    /// One item of a list is wrong.
+    /// An item of a list is wrong.
     InvalidItem {
         /// The path of the list.
         list: &'static str,
         /// Its place in it, counted from 0.
         index: usize,
-        /// One sentence.
+        /// A sentence.
         message: String,
     },
     /// A page token that is not ours, or was made for other filters.
@@ -79,7 +79,7 @@ pub enum Rejection {
     SimulationTooLong(TooLong),
     /// The answer to a simulation would be too large.
     SimulationTooLarge {
-        /// Its size.
+        /// Size.
         bytes: usize,
     },
     /// The store could not be read.

@@ -121,7 +121,7 @@ struct Seat<'a> {
 }
 
 impl<'a> Seat<'a> {
-    /// The stub of the last dispatch. An attempt that was returned is dispatched again, with the stub after that.
+    /// Returns the stub of the last dispatch. An attempt that was returned is dispatched again, with the stub after that.
     fn stub(&self) -> &'a AttemptStub {
         let index = self.n_dispatched.clamp(1, self.attempts.len()) - 1;
         &self.attempts[index]
@@ -306,7 +306,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// How many inputs it counts as. Outputs count nothing: the core looks through as many as a result holds.
+/// Returns the number of inputs that it counts as. Outputs count nothing: the core looks through as many as a result holds.
 fn weight(input: &Input) -> usize {
     match input {
         Input::AttemptEnded {

@@ -66,7 +66,7 @@ impl Default for Stubs {
 }
 
 impl Stubs {
-    /// The attempts of a step, the last one for all that follow. Of several for one step the first counts.
+    /// Sets the attempts of a step, the last one for all that follow. Of several for one step the first counts.
     #[must_use]
     pub fn step(mut self, step_id: StepId, attempts: Vec<AttemptStub>) -> Self {
         self.of_steps.entry(step_id).or_insert_with(|| checked(attempts));

@@ -57,7 +57,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// As in `escapement.v1.TimelineSpan.outcome`.
+    /// Returns the same as in `escapement.v1.TimelineSpan.outcome`.
     pub fn as_str(&self) -> &str {
         match self {
             Ended::Completed => "completed",

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use tokio::sync::Semaphore;
 
-/// Why the error handler does not start.
+/// Reason why the error handler does not start.
 #[derive(Debug)]
 pub enum CannotStart {
     /// Its file cannot be appended to.
@@ -67,7 +67,7 @@ impl ErrorHandler {
         }
     }
 
-    /// True if the thread will write it; false if it is too far behind.
+    /// Returns true if the thread will write it; false if it is too far behind.
     pub(crate) fn take(&self, result: &PlanResult) -> bool {
         let bytes = execution::result(result).encoded_len();
         let waiting = take_room(&self.room, bytes, result.clone());

@@ -47,7 +47,7 @@ impl TerminalEvent {
         }
     }
 
-    /// True if it is one of those that somebody wants.
+    /// Returns true if it is one of those that somebody wants.
     pub(crate) fn is_wanted(&self, by: &Wanted) -> bool {
         by.has(&self.attributes.r#type, &self.namespace, || self.owner.clone())
     }

@@ -67,7 +67,7 @@ impl ReadFrom {
 }
 
 impl Subscribers {
-    /// The events behind a place, for a reader.
+    /// Returns the events behind a place, for a reader.
     pub fn read<S: FeedSource>(
         &self,
         source: S,

@@ -34,7 +34,7 @@ pub struct EventFlags {
 }
 
 impl EventFlags {
-    /// The flag that cannot be kept, and why. `allows_plaintext`: whether the operator trusts the network.
+    /// Returns the flag that cannot be kept, and why. `allows_plaintext`: whether the operator trusts the network.
     pub fn problem(&self, allows_plaintext: bool) -> Option<(&'static str, String)> {
         let webhook = self.event_webhook.as_ref();
         let is_read = webhook.is_some_and(|url| !keeps_secrets(url));

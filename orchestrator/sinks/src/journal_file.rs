@@ -66,7 +66,7 @@ impl<W: Write> Appender<W> {
         }
     }
 
-    /// True if nothing is left to tell.
+    /// Returns true if nothing is left to tell.
     fn tell_lost(&mut self) -> bool {
         if self.n_lost == 0 {
             return true;

@@ -78,7 +78,7 @@ impl Sinks {
         Ok(sinks)
     }
 
-    /// The way to subscribers alone.
+    /// Returns the way to subscribers alone.
     pub fn without_sinks() -> Self {
         let (events, _) = broadcast::channel(SUBSCRIBER_QUEUE_MAX);
         let settlements = watch::Sender::new(0);
@@ -177,7 +177,7 @@ struct Waiting<T> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues(Vec<Queue>);
 
-/// One of them.
+/// Exactly one of these.
 #[derive(Clone, Debug)]
 struct Queue {
     name: &'static str,

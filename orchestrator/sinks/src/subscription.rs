@@ -26,7 +26,7 @@ pub struct Subscribers {
 }
 
 impl Subscribers {
-    /// The events from now on, for a subscriber.
+    /// Returns the events from now on, for a subscriber.
     pub fn subscribe(
         &self,
         wanted: Wanted,

@@ -104,7 +104,7 @@ pub struct Delivery {
 
 /// What answers a subscriber, one answer after the other.
 pub(crate) trait Turn: Sized + Send + 'static {
-    /// One answer.
+    /// An answer.
     type Answer: Send + 'static;
 
     /// Waits for the next answer; `None` at the end.

@@ -48,19 +48,19 @@ impl Webhook {
         }
     }
 
-    /// False if the task is so far behind that it takes no event at all.
+    /// Returns false if the task is so far behind that it takes no event at all.
     pub(crate) fn has_place(&self) -> bool {
         self.events.capacity() > 0
     }
 
-    /// True if the task will post it; false if it is too far behind.
+    /// Returns true if the task will post it; false if it is too far behind.
     pub(crate) fn take(&self, event: &Arc<TerminalEvent>) -> bool {
         let waiting = take_room(&self.room, event.bytes(), Arc::clone(event));
         waiting.is_some_and(|waiting| self.events.try_send(waiting).is_ok())
     }
 }
 
-/// True if the answer was a success.
+/// Returns true if the answer was a success.
 async fn post(client: &Client<HttpConnector, Full<Bytes>>, url: &Uri, body: String) -> bool {
     let request = Request::post(url)
         .header(

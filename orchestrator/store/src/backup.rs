@@ -32,7 +32,7 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// True if nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.executions.is_clean() && self.runs.is_none_or(|runs| runs.is_clean())
     }
@@ -43,7 +43,7 @@ impl Examined {
 pub struct BackedUp {
     /// What the check of the copy found.
     pub examined: Examined,
-    /// Its size.
+    /// Size.
     pub n_bytes: u64,
     /// False if the copy is damaged and was thrown away.
     pub is_kept: bool,

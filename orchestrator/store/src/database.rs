@@ -117,7 +117,7 @@ impl Database {
         Lock::clone(&self.lock)
     }
 
-    /// A connection that only reads.
+    /// Returns a connection that only reads.
     pub(crate) fn open_reader(&self) -> Result<Connection, StoreFault> {
         connection::open_reader(&*self.files, &self.path)
     }

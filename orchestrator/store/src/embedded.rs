@@ -85,12 +85,12 @@ impl Embedded {
         &self.opening
     }
 
-    /// The lock of the directory, for another file of this process there.
+    /// Returns the lock of the directory, for another file of this process there.
     pub fn lock(&self) -> Lock {
         self.database.lock()
     }
 
-    /// The latest time among the newest executions, the last removal and the last act of an operator, or the earliest one
+    /// Returns the latest time among the newest executions, the last removal and the last act of an operator, or the earliest one
     /// since the clock was set back among those executions, Unix milliseconds; `None` in a store that has none, and if it
     /// cannot be read.
     pub fn newest_ms(&self) -> Option<i64> {

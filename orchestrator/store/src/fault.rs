@@ -88,21 +88,21 @@ pub enum StoreFault {
         /// How many there are.
         found: u64,
     },
-    /// One run is damaged; all others are not.
+    /// A run is damaged; all others are not.
     CorruptRun {
-        /// Its number.
+        /// Number.
         number: u64,
         /// What of it is damaged.
         part: &'static str,
     },
-    /// One saved plan or action profile is damaged; all others are not.
+    /// A saved plan or action profile is damaged; all others are not.
     CorruptDefinition {
-        /// Its number.
+        /// Number.
         number: u64,
     },
-    /// One execution is damaged; all others are not.
+    /// An execution is damaged; all others are not.
     Corrupt {
-        /// Its number.
+        /// Number.
         number: u64,
         /// What of it is damaged.
         part: &'static str,

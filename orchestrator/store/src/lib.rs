@@ -67,7 +67,7 @@ pub trait Store: Send {
     /// As [`Store::commit`].
     fn remove_settled(&mut self, policy: &Removal, now_unix_ms: i64) -> Result<Removed, StoreFault>;
 
-    /// A reader of the same data that works on its own connection, from any thread, concurrently.
+    /// Returns a reader of the same data that works on its own connection, from any thread, concurrently.
     ///
     /// # Errors
     /// [`StoreFault::Open`] if no further connection can be had.
@@ -84,7 +84,7 @@ pub trait Store: Send {
 /// Records are checked whenever they are read. Lists read index columns only, which are checked together with
 /// the records: a list may show a damaged column that [`Reader::execution`] refuses.
 pub trait Reader: Send {
-    /// Index columns, accepted record and result record; without the audit.
+    /// Returns the index columns, accepted record and result record; without the audit.
     ///
     /// # Errors
     /// [`StoreFault::Corrupt`] if this execution is damaged; otherwise as the implementation fails.
@@ -99,7 +99,7 @@ pub trait Reader: Send {
         self.execution(id)
     }
 
-    /// The audit record of a settled execution; `None` if the execution is unknown or not settled.
+    /// Returns the audit record of a settled execution; `None` if the execution is unknown or not settled.
     ///
     /// # Errors
     /// [`StoreFault::Corrupt`] if this record is damaged; otherwise as the implementation fails.
@@ -154,7 +154,7 @@ pub trait Reader: Send {
     /// As the implementation fails.
     fn settled(&self, after: u64, limit: usize) -> Result<SettledPage, StoreFault>;
 
-    /// The actions that are remembered, by name. What does not read as a memory is left out.
+    /// Returns the actions that are remembered, by name. What does not read as a memory is left out.
     ///
     /// # Errors
     /// As the implementation fails.

@@ -24,7 +24,7 @@ pub struct OperatorIntent {
 }
 
 impl OperatorIntent {
-    /// Bytes of all its texts together.
+    /// Returns the bytes of all its texts together.
     pub fn n_bytes(&self) -> usize {
         self.texts().iter().map(|text| text.len()).sum()
     }
@@ -57,7 +57,7 @@ pub enum OperatorDeed {
 }
 
 impl OperatorDeed {
-    /// Bytes of all its texts together.
+    /// Returns the bytes of all its texts together.
     pub fn n_bytes(&self) -> usize {
         match self {
             Self::Intent(intent) => intent.n_bytes(),
@@ -111,7 +111,7 @@ impl OperatorEntry {
         entry
     }
 
-    /// SHA-256 over the hash before, number and time (8 bytes each, the highest first), boot id, the number of the intent
+    /// Returns SHA-256 over the hash before, number and time (8 bytes each, the highest first), boot id, the number of the intent
     /// (8 bytes, 0 in an intent), and each text behind its length (4 bytes, the highest first): name, kind, issuer, peer, rpc
     /// and request of an intent; the outcome of an outcome.
     pub fn link(&self) -> [u8; 32] {

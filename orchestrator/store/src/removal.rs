@@ -71,7 +71,7 @@ impl FeedMark {
 }
 
 impl Removal {
-    /// True if nothing is ever removed.
+    /// Returns true if nothing is ever removed.
     pub fn keeps_everything(&self) -> bool {
         self.keep_settled_ms.is_none() && self.keep_settled_count.is_none() && self.keep_ids_ms.is_none()
     }
@@ -124,7 +124,7 @@ pub struct Removed {
 /// What is left of an execution that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedExecution {
-    /// Its number.
+    /// Number.
     pub number: u64,
     /// Refused as used.
     pub execution_id: ExecutionId,

@@ -96,7 +96,7 @@ pub trait RunStore: Send {
     /// If a part is larger than [`limits`] allow.
     fn define(&mut self, write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault>;
 
-    /// A reader of the same data that works on its own connection, from any thread, concurrently.
+    /// Returns a reader of the same data that works on its own connection, from any thread, concurrently.
     ///
     /// # Errors
     /// [`StoreFault::Open`] if no further connection can be had.
@@ -110,13 +110,13 @@ pub trait RunStore: Send {
 /// wants to go on continues behind its number. A page may also end early because its records are large, or because many rows
 /// were looked at for it: what it has says whether there may be more. Without such a word an empty page is the last one.
 pub trait RunReader: Send {
-    /// Index columns, snapshot, and the entries behind it up to `bytes_max`; at least one, if there is one.
+    /// Returns the index columns, snapshot, and the entries behind it up to `bytes_max`; at least one, if there is one.
     ///
     /// # Errors
     /// [`StoreFault::CorruptRun`] if this run is damaged; otherwise as the implementation fails.
     fn run(&self, id: RunId, bytes_max: usize) -> Result<Option<StoredRun>, StoreFault>;
 
-    /// Index columns alone.
+    /// Returns the index columns alone.
     ///
     /// # Errors
     /// As [`RunReader::run`].
@@ -150,27 +150,27 @@ pub trait RunReader: Send {
     /// As the implementation fails.
     fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault>;
 
-    /// Index columns of the run of that saved plan that was created last.
+    /// Returns the index columns of the run of that saved plan that was created last.
     ///
     /// # Errors
     /// As [`RunReader::run`].
     fn newest_run_of(&self, plan: &str) -> Result<Option<RunSummary>, StoreFault>;
 
-    /// The content of that digest.
+    /// Returns the content of that digest.
     ///
     /// # Errors
     /// [`StoreFault::CorruptRun`] with the first run that refers to it, 0 if none does, if it is damaged; otherwise
     /// as the implementation fails.
     fn content(&self, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault>;
 
-    /// The document of the revision of that digest, as long as a run or a saved plan of one of these scopes refers to it: the
+    /// Returns the document of the revision of that digest, as long as a run or a saved plan of one of these scopes refers to it: the
     /// bytes that one of these brought.
     ///
     /// # Errors
     /// As [`RunReader::content`].
     fn revision(&self, digest: &[u8; 32], scopes: &[Scope]) -> Result<Option<StoredRevision>, StoreFault>;
 
-    /// The digest of the content that [`RunReader::revision`] reads, which is not read for it.
+    /// Returns the digest of the content that [`RunReader::revision`] reads, which is not read for it.
     ///
     /// # Errors
     /// As [`RunReader::content`], as far as it is about which content that is.
@@ -180,7 +180,7 @@ pub trait RunReader: Send {
         scopes: &[Scope],
     ) -> Result<Option<[u8; 32]>, StoreFault>;
 
-    /// The definition of that name.
+    /// Returns the definition of that name.
     ///
     /// # Errors
     /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
@@ -259,19 +259,19 @@ pub trait RunReader: Send {
     /// As the implementation fails.
     fn notices_until(&self, stream: &str, number: u64) -> Result<Option<u64>, StoreFault>;
 
-    /// The numbers that were given last.
+    /// Returns the numbers that were given last.
     ///
     /// # Errors
     /// As the implementation fails.
     fn last_numbers(&self) -> Result<LastNumbers, StoreFault>;
 
-    /// The run that the client's request of that key has created, removed or not, and the digest of the request.
+    /// Returns the run that the client's request of that key has created, removed or not, and the digest of the request.
     ///
     /// # Errors
     /// [`StoreFault::CorruptRun`] if that run is damaged; otherwise as the implementation fails.
     fn created_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, StoreFault>;
 
-    /// The run that the client's request of that key was about, if it was answered and did not create the run, and the
+    /// Returns the run that the client's request of that key was about, if it was answered and did not create the run, and the
     /// digest of the request. Forgotten when the run is removed.
     ///
     /// # Errors

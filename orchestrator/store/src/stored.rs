@@ -55,7 +55,7 @@ pub struct StoredSummary {
     pub namespace: Namespace,
 }
 
-/// One execution with its records, the audit excepted.
+/// An execution with its records, the audit excepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredExecution {
     /// The index columns.

@@ -5,7 +5,7 @@ use escapement_model::{ExecutionId, Namespace, PlanId};
 
 use crate::OperatorWrite;
 
-/// One write of a batch.
+/// A write of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// A new execution. It gets the next number.
@@ -95,7 +95,7 @@ pub enum Outcome {
     Conflict(Conflict),
 }
 
-/// Why a write changed nothing.
+/// Reason why a write changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// Accept: that execution id exists, or was removed. Reported before [`Conflict::PlanIdUsed`] if both hold.

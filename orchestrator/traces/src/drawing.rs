@@ -35,12 +35,12 @@ impl<'a> Drawing<'a> {
         Some(self.spans.len() - 1)
     }
 
-    /// The span at that place.
+    /// Returns the span at that place.
     pub(crate) fn at_mut(&mut self, place: usize) -> &mut Span<'static> {
         &mut self.spans[place]
     }
 
-    /// The spans in the bytes of OTLP; those that are open end now.
+    /// Returns the spans in the bytes of OTLP; those that are open end now.
     pub(crate) fn finish(mut self, ended_at: i64, missing: SpanId) -> Vec<Encoded> {
         if self.n_missing > 0 {
             let attributes = vec![number("escapement.spans.missing", self.n_missing)];
@@ -57,7 +57,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A span that begins, in the place of the first one.
+/// Returns a span that begins, in the place of the first one.
 pub(crate) fn span(
     id: SpanId,
     name: &'static str,

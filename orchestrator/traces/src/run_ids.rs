@@ -6,7 +6,7 @@ use escapement_codec::trace::{Sampling, SpanContext, SpanId, Trace, span_of};
 use escapement_model::{ExecutionId, RunId};
 use escapement_run::spec::{Spec, TraceContext};
 
-/// The trace of a run. A run that another one started is in the trace of that one, whatever is said about callers.
+/// Returns the trace of a run. A run that another one started is in the trace of that one, whatever is said about callers.
 pub(crate) fn trace_of(run_id: RunId, spec: &Spec, sampling: Sampling) -> Trace {
     let sampling = match spec.parent_run_id.is_empty() {
         true => sampling,
@@ -23,32 +23,32 @@ pub(crate) fn context(trace: &Trace, span_id: SpanId) -> Option<Box<TraceContext
     TraceContext::of(Some(&trace.traceparent(span_id)), tracestate)
 }
 
-/// The span of a run.
+/// Returns the span of a run.
 pub(crate) fn run(run_id: RunId) -> SpanId {
     span_of(run_id.as_bytes(), &NO_PART, 0)
 }
 
-/// The span of the time in the queue.
+/// Returns the span of the time in the queue.
 pub(crate) fn queued(run_id: RunId) -> SpanId {
     span_of(run_id.as_bytes(), &NO_PART, 1)
 }
 
-/// The span that stands for those that are left out.
+/// Returns the span that stands for those that are left out.
 pub(crate) fn missing(run_id: RunId) -> SpanId {
     span_of(run_id.as_bytes(), &NO_PART, 2)
 }
 
-/// The span of an attempt, which the execution is below that carries it out.
+/// Returns the span of an attempt, which the execution is below that carries it out.
 pub(crate) fn attempt(execution_id: ExecutionId) -> SpanId {
     span_of(execution_id.as_bytes(), &NO_PART, 3)
 }
 
-/// The span that a run is below in that of the run that started it.
+/// Returns the span that a run is below in that of the run that started it.
 pub(crate) fn child(run_id: RunId) -> SpanId {
     span_of(run_id.as_bytes(), &NO_PART, 4)
 }
 
-/// The nth span of a run that no call is below.
+/// Returns the nth span of a run that no call is below.
 pub(crate) fn nth(run_id: RunId, n: u32) -> SpanId {
     span_of(run_id.as_bytes(), &OTHER_PART, n)
 }

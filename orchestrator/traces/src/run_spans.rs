@@ -201,7 +201,7 @@ impl<'a> RunSpans<'a> {
         }
     }
 
-    /// The spans, that of the run first, each behind its parent.
+    /// Returns the spans, that of the run first, each behind its parent.
     pub(crate) fn finish(self, ended_at: i64) -> Vec<Encoded> {
         let missing = ids::missing(self.run_id);
         self.drawing.finish(ended_at, missing)
@@ -256,7 +256,7 @@ impl<'a> RunSpans<'a> {
     }
 
     // RUN-4.3
-    /// The execution that carries the attempt out; `None` if the plan cannot be read.
+    /// Returns the execution that carries the attempt out; `None` if the plan cannot be read.
     fn execution_id(&self, unit: UnitRef, attempt: u32) -> Option<ExecutionId> {
         let step = match unit.is_generation() {
             true => AttemptName::PLANNER,
@@ -305,7 +305,7 @@ impl<'a> RunSpans<'a> {
         root.is_error = error.is_some();
     }
 
-    /// The span of the run.
+    /// Returns the span of the run.
     fn run(&mut self) -> &mut Span<'static> {
         self.drawing.at_mut(0)
     }

@@ -62,7 +62,7 @@ impl TraceRuns for RunTraces {
     }
 }
 
-/// The spans of a run as its journal has it, a page at a time.
+/// Returns the spans of a run as its journal has it, a page at a time.
 ///
 /// # Errors
 /// Why the journal is not there as a whole.
@@ -98,7 +98,7 @@ fn run_spans(reader: &dyn RunReader, run_id: RunId, trace: &Trace) -> Result<Vec
     }
 }
 
-/// The plan of a revision; `None` if it is not readable as one, or stands for a goal whose plan is still to be made.
+/// Returns the plan of a revision; `None` if it is not readable as one, or stands for a goal whose plan is still to be made.
 fn plan_of(reader: &dyn RunReader, revision: &PlanCreated) -> Result<Option<Plan>, String> {
     if revision.number == 0 {
         return Ok(None);

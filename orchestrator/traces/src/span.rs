@@ -36,12 +36,12 @@ pub(crate) enum Parent {
 /// A key and its value.
 pub(crate) type Attribute<'a> = (&'static str, Value<'a>);
 
-/// An attribute whose value is a text.
+/// Returns an attribute whose value is a text.
 pub(crate) fn text<'a>(key: &'static str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
     (key, Value::Text(value.into()))
 }
 
-/// An attribute whose value is a number; one that is too large is the largest.
+/// Returns an attribute whose value is a number; one that is too large is the largest.
 pub(crate) fn number<'a>(key: &'static str, value: impl TryInto<i64>) -> Attribute<'a> {
     (key, Value::Number(value.try_into().unwrap_or(i64::MAX)))
 }
@@ -79,7 +79,7 @@ impl<'a> Events<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// A span of which nothing more is said.
+    /// Creates a span of which nothing more is said.
     pub(crate) fn new(id: SpanId, parent: Parent, name: &'static str, kind: Kind, time: Range<i64>) -> Self {
         Self {
             id,

@@ -10,7 +10,7 @@ use escapement_model::{ExecutionId, Severity};
 use escapement_otlp::Encoded;
 use std::ops::Range;
 
-/// The spans of an execution in the bytes of OTLP, the execution's first, each behind its parent. At most [`SPANS_MAX`].
+/// Returns the spans of an execution in the bytes of OTLP, the execution's first, each behind its parent. At most [`SPANS_MAX`].
 ///
 /// They hold ids, the plan's name, actions, labels of workers, error codes and times. They never hold payloads, environments,
 /// outputs or texts of errors.
@@ -125,7 +125,7 @@ impl Drawing<'_> {
         self.push_ended(span, attributes, attempt.events, attempt.error);
     }
 
-    /// A span within the time of the execution; a clock that was set back makes it short, not negative.
+    /// Returns a span within the time of the execution; a clock that was set back makes it short, not negative.
     fn span<'s>(
         &self,
         id: SpanId,

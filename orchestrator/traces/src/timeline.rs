@@ -13,7 +13,7 @@ pub(crate) struct StepLine<'a> {
     pub(crate) ready_at: Option<i64>,
     /// Unix milliseconds; `None` if the execution ended first.
     pub(crate) ended_at: Option<i64>,
-    /// Why it did not complete.
+    /// Reason why it did not complete.
     pub(crate) error: Option<&'a ExecutionError>,
     /// How it did not complete.
     pub(crate) reason: Option<&'static str>,
@@ -37,7 +37,7 @@ pub(crate) struct AttemptLine<'a> {
     pub(crate) events: Events<'a>,
 }
 
-/// The steps that the record speaks of.
+/// Returns the steps that the record speaks of.
 pub(crate) fn steps(audit: &[AuditEntry]) -> BTreeMap<StepId, StepLine<'_>> {
     let mut steps: BTreeMap<StepId, StepLine<'_>> = BTreeMap::new();
     for AuditEntry {
@@ -119,7 +119,7 @@ fn open_attempt<'s, 'a>(
 }
 
 impl<'a> StepLine<'a> {
-    /// Unix milliseconds of the step with all its attempts, also if a clock was set back meanwhile.
+    /// Returns the unix milliseconds of the step with all its attempts, also if a clock was set back meanwhile.
     pub(crate) fn time(&self, ended_at: i64) -> Range<i64> {
         let attempts = self.attempts.iter();
         let assigned = attempts.clone().map(|attempt| attempt.assigned_at);

@@ -1,5 +1,5 @@
-//! The beginning of a request's body: its head, and the rest of a small one.
-//! Drops and changes nothing of the body but empty frames.
+//! Reads the beginning of a request's body: its head, and the rest of a small one.
+//! The body stays as it is, except for empty frames.
 
 use crate::limits::{SERVED_AT_ONCE_BYTES_MAX, SERVED_AT_ONCE_FRAMES_MAX};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 /// A body of which the beginning was read before it was asked for.
 #[derive(Debug)]
 pub(crate) struct PrefetchedBody<B: Body> {
-    /// What was read and is not given yet.
+    /// Frames that were read and not passed on yet.
     beginning: VecDeque<Result<Frame<Bytes>, B::Error>>,
     rest: B,
     /// True if nothing follows the beginning.
@@ -20,7 +20,7 @@ pub(crate) struct PrefetchedBody<B: Body> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> PrefetchedBody<B> {
-    /// A body of which nothing was read.
+    /// Creates a body of which nothing was read.
     pub(crate) fn new(rest: B) -> Self {
         Self {
             beginning: VecDeque::new(),
@@ -65,7 +65,7 @@ impl<B: Body<Data = Bytes> + Unpin> PrefetchedBody<B> {
         }
     }
 
-    /// What the head says: a flag, and the length in four bytes. `None` while it is not there.
+    /// Returns the length in the head: a flag, and the length in four bytes. `None` while it is not there.
     fn length(&self) -> Option<usize> {
         let frames = self
             .beginning

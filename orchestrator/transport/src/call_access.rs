@@ -1,5 +1,5 @@
-//! Who calls, and whether it may: judged before anything of a call is read, and without waiting.
-//! Knows neither the rules nor a service: the rules are given, and may be replaced while connections live.
+//! Authenticates and authorizes calls before their messages are read, and without waiting.
+//! The rules are given, and may be replaced while connections live.
 
 use crate::call_class::CallClass;
 use crate::connection_abort::ConnectionAbort;
@@ -28,13 +28,13 @@ pub struct AccessRules {
     /// The way to keys of issuers that are not there yet, if any can come.
     keys: Option<Keys>,
     tokens: Arc<Mutex<JudgedTokens>>,
-    /// What made the tokens of attempts; `None`: nothing is believed to be one.
+    /// Seal of the tokens of attempts; `None`: no token is accepted as one.
     attempts: Option<AttemptSeal>,
     /// Failed authentications since the start.
     n_failed: Arc<AtomicU64>,
 }
 
-/// What became of JSON Web Tokens by the rules that were in force.
+/// Results for JSON Web Tokens by the rules in force.
 #[derive(Debug, Default)]
 struct JudgedTokens {
     judged: JwtCache,
@@ -42,7 +42,7 @@ struct JudgedTokens {
 }
 
 impl AccessRules {
-    /// The rules as they are now, and whenever they are replaced.
+    /// Creates the rules from their current value and its replacements.
     pub fn new(current: watch::Receiver<Arc<Access>>) -> Self {
         Self {
             current,
@@ -53,7 +53,7 @@ impl AccessRules {
         }
     }
 
-    /// The rules with the keys of their issuers.
+    /// Returns the rules with the keys of their issuers.
     pub(crate) fn with_keys(keys: Keys) -> Self {
         Self {
             keys: Some(keys.clone()),
@@ -61,30 +61,30 @@ impl AccessRules {
         }
     }
 
-    /// The same rules for a process whose attempts have tokens of this seal.
+    /// Returns the same rules for a process whose attempts have tokens of this seal.
     #[must_use]
     pub fn of_attempts(self, attempts: AttemptSeal) -> Self {
         let attempts = Some(attempts);
         Self { attempts, ..self }
     }
 
-    /// No rules: everybody may do everything.
+    /// Returns rules that permit everything to every caller.
     pub fn none() -> Self {
         // A receiver whose sender is gone keeps what was sent last.
         Self::new(watch::channel(Arc::new(Access::without_policy())).1)
     }
 
-    /// The rules as they are now, and whenever they are replaced.
+    /// Returns the current rules and their replacements.
     pub fn changes(&self) -> watch::Receiver<Arc<Access>> {
         self.current.clone()
     }
 
-    /// The rules that are in force now.
+    /// Returns the rules that are in force now.
     pub fn current(&self) -> Arc<Access> {
         Arc::clone(&self.current.borrow())
     }
 
-    /// The same for one connection.
+    /// Returns the rules for one connection.
     pub(crate) fn of_connection(&self, peer: Peer) -> ConnectionAccess {
         ConnectionAccess {
             rules: self.clone(),
@@ -142,7 +142,7 @@ impl AccessRules {
 }
 
 impl JudgedTokens {
-    /// What became of tokens by these rules; nothing yet, if they are other ones.
+    /// Returns the results for tokens by these rules; an empty cache if the rules are new.
     fn of(&mut self, rules: &Arc<Access>) -> &mut JwtCache {
         if !self.rules.as_ref().is_some_and(|last| Arc::ptr_eq(last, rules)) {
             self.judged = JwtCache::default();
@@ -152,11 +152,11 @@ impl JudgedTokens {
     }
 }
 
-/// Where a call came from. Stands among the extensions of each request.
+/// Address of a caller, in the extensions of each request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CallerAddress(pub SocketAddr);
 
-/// Who calls on one connection.
+/// Authenticated callers of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionAccess {
     rules: AccessRules,
@@ -165,28 +165,28 @@ pub(crate) struct ConnectionAccess {
     /// The earliest end of a credential that was shown here, in milliseconds since 1970.
     first_end: watch::Sender<Option<i64>>,
     n_failed: AtomicU32,
-    /// Whose calls are to end, once the connection has been told to go.
+    /// Calls that are to end, once the connection drains.
     ending: watch::Sender<Option<Ending>>,
 }
 
-/// Whose calls on a connection are to end.
+/// Calls of a connection that are to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Those of callers whose credentials are worth nothing any more.
+    /// Calls of callers whose credentials are no longer valid.
     OfLost,
-    /// All: the certificate of the connection is not trusted any more.
+    /// All calls: the certificate of the connection is no longer trusted.
     OfAll,
 }
 
-/// Who has called on the connection, by the rules that were in force.
+/// Callers of the connection, by the rules in force.
 #[derive(Debug, Default)]
 struct Known {
-    /// By what they showed as `authorization`. At most [`PRINCIPALS_PER_CONNECTION_MAX`].
+    /// Callers by their `authorization`. At most [`PRINCIPALS_PER_CONNECTION_MAX`].
     callers: Vec<(Option<HeaderValue>, Arc<Principal>)>,
     rules: Option<Arc<Access>>,
-    /// True if there were more, who are not in the list: nobody knows what other rules take from them.
+    /// True if more callers called than the list holds: the effect of new rules on those is unknown.
     has_more: bool,
-    /// True once other rules have taken everything from somebody who called here.
+    /// True once other rules have taken all rights from a caller of this connection.
     has_lost: bool,
 }
 
@@ -226,8 +226,8 @@ impl ConnectionAccess {
         Ok(principal)
     }
 
-    /// With whose calls those of the principal count while they are open: with all of its namespace if it has only one, else with its
-    /// own. Without a policy there is one tenant, and nobody to share with. What everybody may open counts with its connection.
+    /// Returns the tenant whose share the principal's open calls use: its namespace if it has only one, else itself.
+    /// Without a policy all callers are one tenant. Calls that are open to all use the share of the connection.
     pub(crate) fn tenant_of(&self, principal: &Principal, class: CallClass) -> Tenant {
         if class.is_of_connections() || (class == CallClass::Health && principal.has_proven_nothing()) {
             return Some(self.peer.address.to_string().into());
@@ -250,7 +250,7 @@ impl ConnectionAccess {
         let now_ms = unix_ms();
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         let authorization = shown.next();
-        // Two of them: nobody knows which one another program looked at. Without rules nobody looks at any.
+        // Two values: another program may have read either. Without rules none is read.
         if shown.next().is_some() && rules.has_policy() {
             return Err(Denial::CredentialsInvalid);
         }
@@ -286,8 +286,8 @@ impl ConnectionAccess {
         Ok(principal)
     }
 
-    /// Returns, with the reason for the log, once a credential that was shown here has expired, or is worth nothing by new rules:
-    /// then what it began must end, too.
+    /// Returns, with the reason for the log, once a credential of this connection has expired or was revoked by new rules.
+    /// The calls that it began must then end, too.
     pub(crate) async fn lost(&self) -> &'static str {
         let mut rules = self.rules.current.clone();
         let mut first_end = self.first_end.subscribe();
@@ -323,7 +323,7 @@ impl ConnectionAccess {
         ended.expect("the sender is a field of this value");
     }
 
-    /// True if a call of this principal is to end. An attempt has no part in what others lose.
+    /// Returns true if a call of this principal is to end. An attempt has no part in what others lose.
     pub(crate) fn is_void(&self, principal: &Principal) -> bool {
         match *self.ending.borrow() {
             None => return false,
@@ -336,17 +336,17 @@ impl ConnectionAccess {
         is_over(principal, unix_ms()) || !known.callers.iter().any(|(_, known)| can_still(known))
     }
 
-    /// The rules as they are now, and whenever they are replaced.
+    /// Returns the current rules and their replacements.
     pub(crate) fn rules(&self) -> watch::Receiver<Arc<Access>> {
         self.rules.changes()
     }
 
-    /// True if a policy decides.
+    /// Returns true if a policy decides.
     pub(crate) fn has_policy(&self) -> bool {
         self.rules.current.borrow().has_policy()
     }
 
-    /// Who the caller is by the rules that are in force, by all that it has shown here. `None` if it may do nothing any more, or was
+    /// Returns the caller by the rules in force and all its credentials on this connection. `None` if it has lost all rights, or was
     /// never known.
     ///
     /// # Errors
@@ -364,7 +364,7 @@ impl ConnectionAccess {
         Some(rules.permit(&judged, path).map(|()| judged))
     }
 
-    /// True if somebody who called here may do nothing any more by the rules that are in force.
+    /// Returns true if a caller of this connection has no rights by the rules in force.
     fn is_worthless_now(&self) -> bool {
         let rules = self.rules.current();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -374,7 +374,7 @@ impl ConnectionAccess {
 }
 
 impl Known {
-    /// Replaces everybody by who they are under these rules, if they are other ones; who is nobody any more is left out.
+    /// Replaces each caller by its principal under these rules, if they are new; callers without rights are left out.
     fn judge_again(
         &mut self,
         by: &AccessRules,
@@ -416,7 +416,7 @@ fn credentials<'a>(
     Credentials {
         authorization: authorization.map(HeaderValue::as_bytes),
         certificate,
-        // Those who are remembered are no attempts.
+        // Attempts are not among the remembered callers.
         attempts: None,
     }
 }

@@ -39,9 +39,9 @@ const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 /// Classes of calls, each of which has bounds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallClass {
-    /// Plans that are handed in.
+    /// Submissions of plans.
     Writes,
-    /// Plans that are handed in by callers who wait for the result.
+    /// Submissions of plans by callers that wait for the result.
     Executes,
     /// Questions that are answered at once.
     Reads,
@@ -57,7 +57,7 @@ pub enum CallClass {
     Reports,
     /// Sessions.
     Sessions,
-    /// Questions for the health, and of callers who they are: everybody may ask.
+    /// Health checks and `WhoAmI`, which are open to all.
     Health,
     /// Streams of the health, as it changes.
     HealthWatches,
@@ -65,16 +65,16 @@ pub enum CallClass {
     Reflections,
 }
 
-/// What a class means, for all who treat classes alike.
+/// Properties of a class of calls.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassRow {
-    /// What its calls are called in the message of a refusal.
+    /// Name of its calls in the message of a refusal.
     pub words: &'static str,
-    /// Calls open at a time, over all connections. `None` for sessions: those that have not spoken are bounded where they are
+    /// Maximum of open calls, over all connections. `None` for sessions: those without a hello are bounded where they are
     /// served, the others by the engine.
     pub open_max: Option<usize>,
-    /// Where the bytes of a request count. `None` for a stream of messages, each of which has its own limit and which may stay
-    /// open for ever.
+    /// Budget for the bytes of a request. `None` for a stream of messages, each of which has its own limit and which may stay
+    /// open without a limit.
     pub budget: Option<BodyPool>,
     /// False for what workers, operators and supervisors ask.
     pub is_of_callers: bool,
@@ -85,18 +85,18 @@ pub struct ClassRow {
 /// Requests whose bytes count together while they are on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyPool {
-    /// Plans that are handed in.
+    /// Submissions of plans.
     Plans,
     /// Questions of callers.
     Questions,
-    /// What workers, operators and supervisors send.
+    /// Messages of workers, operators and supervisors.
     Workers,
-    /// What callers may ask that have proven nothing.
+    /// Requests of unauthenticated callers.
     Strangers,
 }
 
 impl CallClass {
-    /// All of them, each at the place of its discriminant.
+    /// All of them, each at the index of its discriminant.
     pub(crate) const ALL: [Self; 12] = [
         Self::Writes,
         Self::Executes,
@@ -138,22 +138,22 @@ impl CallClass {
         }
     }
 
-    /// True for calls that may be open for long before they are answered.
+    /// Returns true for calls that may be open for long before they are answered.
     pub(crate) fn waits(self) -> bool {
         matches!(self, CallClass::Executes | CallClass::Waits)
     }
 
-    /// True for calls whose answers may go on for ever.
+    /// Returns true for calls whose answers may have no end.
     pub(crate) fn streams(self) -> bool {
         matches!(self, CallClass::Watches | CallClass::Subscriptions)
     }
 
-    /// True for streams that everybody may open, and for which therefore no caller answers: connections share them.
+    /// Returns true for streams that are open to all, and for which therefore no caller answers: connections share them.
     pub(crate) fn is_of_connections(self) -> bool {
         matches!(self, CallClass::HealthWatches | CallClass::Reflections)
     }
 
-    /// True for calls that a caller may make that has proven nothing.
+    /// Returns true for calls that an unauthenticated caller may make.
     pub(crate) fn is_open_to_all(self) -> bool {
         matches!(
             self,
@@ -161,7 +161,7 @@ impl CallClass {
         )
     }
 
-    /// True for calls that hand a plan in.
+    /// Returns true for calls that submit a plan.
     pub(crate) fn hands_in(self) -> bool {
         matches!(self, CallClass::Writes | CallClass::Executes)
     }
@@ -187,7 +187,7 @@ const fn of_others(words: &'static str, open_max: Option<usize>, budget: Option<
     }
 }
 
-/// Returns the class of the call that a path is for; what is no call counts as a read.
+/// Returns the class of the call that a path is for; an unknown path counts as a read.
 pub fn class_of(path: &str) -> CallClass {
     let call = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     match call {
@@ -218,7 +218,7 @@ pub fn class_of(path: &str) -> CallClass {
     }
 }
 
-/// True for the calls about runs that change nothing.
+/// Returns true for the calls about runs that change nothing.
 fn asks(call: &str) -> bool {
     let verbs = [
         "Get", "List", "Preview", "Explain", "Replay", "Diff", "Export", "Download",
@@ -226,7 +226,7 @@ fn asks(call: &str) -> bool {
     verbs.iter().any(|verb| call.starts_with(verb))
 }
 
-/// Bytes that one message to us may have.
+/// Returns the maximum of the bytes of one message to the orchestrator.
 pub fn message_bytes_max(class: CallClass) -> usize {
     if class.is_open_to_all() {
         OPEN_CALL_MESSAGE_BYTES_MAX

@@ -1,5 +1,5 @@
-//! How many calls of each kind are open at a time, over all connections, and whose bytes count where.
-//! Lets a call in or refuses it before anything of it is read. Knows no service.
+//! Limits on open calls of each kind, over all connections, and the byte budgets of requests.
+//! Admits or refuses a call before it is read.
 
 use crate::call_class::{BodyPool, CallClass};
 use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
@@ -24,7 +24,7 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct OpenCalls([Option<CallSlots>; CallClass::ALL.len()]);
 
-/// What requests that are not complete may hold.
+/// Budgets for requests that are not complete.
 #[derive(Clone, Debug)]
 struct Bytes {
     plans: BodyBudget,
@@ -37,7 +37,7 @@ struct Bytes {
 pub(crate) type LetIn = (Option<CallPermit>, Option<PendingUpload>);
 
 impl Gate {
-    /// The gate of an orchestrator, with every place free.
+    /// Returns the gate of an orchestrator, with every slot free.
     pub(crate) fn new() -> Self {
         let slots = CallClass::ALL.map(|class| class.row().open_max.map(CallSlots::new));
         Self {
@@ -52,7 +52,7 @@ impl Gate {
         }
     }
 
-    /// The gate of one connection, which has only a part of the bytes.
+    /// Returns the gate of one connection, which has only a part of the bytes.
     pub(crate) fn of_connection(&self) -> Self {
         let Bytes {
             plans,
@@ -103,7 +103,7 @@ impl Gate {
         }
     }
 
-    /// Where the bytes of a request of the tenant count, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).
+    /// Returns the budget for a request of the tenant, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).
     pub(crate) fn bytes_of(&self, class: CallClass, tenant: Tenant) -> Option<BodyBudget> {
         let budget = match class.row().budget? {
             BodyPool::Plans => &self.bytes.plans,

@@ -1,5 +1,5 @@
-//! Slots for calls of one class, and the part of them that one tenant may have. If there is none for a call, one that is only half
-//! there gives its slot to it. Knows no class.
+//! Slots for calls of one class, and the share of one tenant. If none is free for a call, a call whose request is incomplete
+//! loses its slot to it.
 
 use crate::share::{Ledger, NotFree, Tenant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,14 +18,14 @@ struct Shared {
 #[derive(Debug)]
 struct Taken {
     open: Ledger,
-    /// Of each tenant that has any, calls whose requests are not complete.
+    /// Calls with incomplete requests, by tenant.
     half_sent_of: HashMap<Arc<str>, BTreeSet<u64>>,
     /// Calls whose requests are not complete, oldest first.
     half_sent: BTreeMap<u64, Arc<Slot>>,
     n_so_far: u64,
 }
 
-/// What a call and its request share of a slot.
+/// State that a call and its request share of a slot.
 #[derive(Debug)]
 struct Slot {
     age: u64,
@@ -48,7 +48,7 @@ pub(crate) struct CallPermit {
     slot: Arc<Slot>,
 }
 
-/// The request of a call while it is not complete. Its call may lose its slot meanwhile.
+/// The request of a call while it is not complete. Its call may lose its slot in the meantime.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     slots: CallSlots,
@@ -67,9 +67,9 @@ impl CallSlots {
         }))
     }
 
-    /// Returns a slot for one more call of the tenant, which has at most as many as it leaves free: so one tenant alone has half of them,
-    /// two have a third each, and there is always one for a tenant that comes. A tenant with its part of them loses its own oldest call
-    /// that is half sent.
+    /// Returns a slot for one more call of the tenant, which has at most as many as are free. One tenant alone has half of them,
+    /// two have a third each, and a new tenant always finds one. A tenant that has its share loses its own oldest call
+    /// with an incomplete request.
     ///
     /// # Errors
     /// All of these are taken by calls that are complete.
@@ -131,7 +131,7 @@ impl Taken {
         slot
     }
 
-    /// Its request is not half sent any more.
+    /// Records that the request is complete.
     fn complete(&mut self, slot: &Slot) {
         self.half_sent.remove(&slot.age);
         let Some(tenant) = &slot.tenant else { return };
@@ -169,7 +169,7 @@ impl Slot {
 }
 
 impl PendingUpload {
-    /// Ready once the call has lost its slot.
+    /// Resolves once the call has lost its slot.
     pub(crate) fn poll_gave_way(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.slot.state();
         if state.gave_way {

@@ -1,5 +1,4 @@
-//! One connection: HTTP/2 with our own limits on silence, idleness and a slow end.
-//! Knows no service.
+//! A connection: HTTP/2 with our own limits on silence, idleness and a slow end.
 
 mod serving;
 mod usage;
@@ -64,18 +63,18 @@ pub(crate) struct Accepted<S> {
     pub(crate) stream: S,
     pub(crate) peer: Peer,
     pub(crate) carrier: Carrier,
-    /// How long its certificate is believed.
+    /// Lease of the trust in its certificate.
     pub(crate) lease: Option<Lease>,
-    /// When it must have said that it speaks HTTP/2.
+    /// Time at which it must have said that it speaks HTTP/2.
     pub(crate) deadline: Instant,
     /// Until it has said so.
     pub(crate) place: Place,
-    /// Where it has a place from then on, until somebody has called on it who may do something.
+    /// Slots for unauthenticated connections, of which it holds one until its first authorized call.
     pub(crate) strangers: Newcomers,
 }
 
-/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish. Returns why it was let go if it did
-/// not come to HTTP/2.
+/// Serves one connection until it ends. When `closing` turns true it gets a short time to finish. Returns the reason if it was closed
+/// before HTTP/2.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     accepted: Accepted<S>,
     rules: &AccessRules,
@@ -202,7 +201,7 @@ async fn distrusted(lease: Option<Lease>) -> String {
     }
 }
 
-/// The services behind one connection, counting its open requests.
+/// The services of one connection, counting its open requests.
 struct ConnectionService {
     routes: Routes,
     gate: Gate,
@@ -219,7 +218,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     fn call(&self, mut request: hyper::Request<Incoming>) -> Self::Future {
         let class = class_of(request.uri().path());
         let mut followed = self.tally.call(request.uri().path(), class);
-        // First of all: nothing of the process is for who may not make this call.
+        // First of all: a call that is not permitted uses no resource of the process.
         let principal = match self.usage.access.judge(&mut request, &self.usage.abort) {
             Ok(principal) => principal,
             Err(denial) => return turned_away(request, denied(&denial, followed)),
@@ -227,7 +226,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let tenant = self.usage.access.tenant_of(&principal, class);
         let (place, incomplete) = match self.gate.enter(class, tenant.clone()) {
             Ok(let_in) => let_in,
-            // Nothing of the request is kept.
+            // The request is dropped as a whole.
             Err(rejection) => return turned_away(request, refused(rejection.into(), followed)),
         };
         followed.iter_mut().for_each(FollowedCall::let_in);
@@ -240,7 +239,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let bytes = self.gate.bytes_of(class, tenant.clone());
         let request = request.map(|body| within(bytes, body, class, incomplete));
         let (mut routes, gate) = (self.routes.clone(), self.gate.clone());
-        // A stranger may ask, but not keep the answer on its way for ever.
+        // An unauthenticated caller must not hold an answer in transit without a limit.
         let is_bounded = class == CallClass::Health && principal.has_proven_nothing();
         let callers = class.row().is_of_callers.then(|| self.callers.clone());
         let answered = async move {
@@ -299,7 +298,7 @@ fn within(
 }
 
 impl ConnectionService {
-    /// The end of a call that may stay open, for want of what its caller was let in for. A session looks to that itself.
+    /// Returns the end of a call that may stay open, if its caller loses the rights for it. A session checks that itself.
     fn end_of<B>(
         &self,
         class: CallClass,
@@ -332,7 +331,7 @@ fn turned_away(request: hyper::Request<Incoming>, answer: hyper::Response<Counte
     Box::pin(ready(Ok(answer)))
 }
 
-/// The answer to a call that its caller may not make, which is counted.
+/// Returns the answer to a call that is not permitted, and counts it.
 fn denied(denial: &Denial, followed: Option<FollowedCall>) -> hyper::Response<CountedBody> {
     followed.iter().for_each(|call| call.denied(denial));
     refused(of_denial(denial), followed)
@@ -354,15 +353,15 @@ fn refused(status: Status, mut followed: Option<FollowedCall>) -> hyper::Respons
 /// A response body that keeps its request counted.
 struct CountedBody {
     body: Body,
-    /// Of the last frame, what is not handed over yet.
+    /// Rest of the last frame, not passed on yet.
     rest: Bytes,
     /// Says why a stream ends whose caller has lost what it needs; `None` for any other answer.
     end: Option<End>,
-    /// `None` if nobody counts.
+    /// `None` if calls are not counted.
     followed: Option<FollowedCall>,
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
-    /// For a large answer, and one to somebody who has proven nothing.
+    /// For a large answer, and one to an unauthenticated caller.
     _room: Option<(TakeDeadline, SharePart)>,
 }
 
@@ -380,7 +379,7 @@ impl http_body::Body for CountedBody {
             && let Poll::Ready(denial) = end.as_mut().poll(cx)
         {
             self.end = None;
-            // What follows of the answer is not for this caller any more.
+            // The rest of the answer is no longer for this caller.
             (self.body, self.rest) = (Body::empty(), Bytes::new());
             let mut trailers = HeaderMap::new();
             of_denial(&denial).add_header(&mut trailers)?;
@@ -416,7 +415,7 @@ impl http_body::Body for CountedBody {
     }
 }
 
-/// Bytes of an answer that are handed over at a time.
+/// Bytes of an answer in one piece.
 const FRAME_BYTES_MAX: usize = 16 << 10;
 
 #[cfg(test)]

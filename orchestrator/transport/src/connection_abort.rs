@@ -1,9 +1,9 @@
-//! The way of a call to end the whole connection that it came on. Knows no connection.
+//! Handle by which a call ends its whole connection.
 
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Ends the connection that a request came on. Stands among the extensions of every request.
+/// Ends the connection of a request. Stored in the extensions of every request.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionAbort(Arc<Notify>);
 

@@ -24,7 +24,7 @@ impl Beginning {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Why it was let go before that.
+    /// Returns the reason why it was let go before that.
     pub(crate) fn failed(&self) -> Option<Failed> {
         self.failed.get().copied()
     }
@@ -49,7 +49,7 @@ struct Awaited {
 }
 
 impl Awaited {
-    /// Why the connection is not waited for any longer.
+    /// Returns the reason why the connection is not waited for any longer.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Failed> {
         if self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Failed::TooSlow);

@@ -249,7 +249,7 @@ impl Opening {
     }
 }
 
-/// The first byte, left where it is; `None` if the connection ends before it.
+/// Returns the first byte, left where it is; `None` if the connection ends before it.
 async fn first_byte(stream: &TcpStream) -> Option<u8> {
     let mut first = [0];
     let n_read = stream.peek(&mut first).await.ok()?;

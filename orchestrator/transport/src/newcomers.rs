@@ -1,5 +1,5 @@
-//! Connections that do not speak HTTP/2 yet: so many at a time, and if another one comes, the one that has waited longest goes.
-//! A client that means to speak does so at once and is not the oldest, however many others come and say nothing.
+//! Bounds connections that do not speak HTTP/2 yet; a new one evicts the oldest.
+//! A real client speaks at once and is never the oldest, even in a flood of silent connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,18 @@ use tokio::sync::{oneshot, watch};
 pub struct Newcomers {
     waiting: Arc<Mutex<Waiting>>,
     n_max: usize,
-    /// Connections that have lost their places and are not gone yet.
+    /// Connections that were evicted and have not closed yet.
     n_leaving: watch::Sender<usize>,
 }
 
-/// By the order in which they came; dropping the sender tells one to go.
+/// Waiting connections in the order of their arrival; dropping the sender evicts one.
 #[derive(Debug, Default)]
 struct Waiting {
     n_came: u64,
     places: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
     waiting: Arc<Mutex<Waiting>>,
@@ -31,7 +31,7 @@ pub struct Place {
 }
 
 impl Newcomers {
-    /// At least one.
+    /// Creates slots, one at least.
     pub fn new(n_max: usize) -> Self {
         Self {
             waiting: Arc::default(),
@@ -40,7 +40,7 @@ impl Newcomers {
         }
     }
 
-    /// Takes a place. If there is none left, the connection that has had its place for the longest loses it.
+    /// Takes a slot. If none is free, the connection with the oldest slot loses it.
     pub fn enter(&self) -> Place {
         let (keep, lost) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Newcomers {
         }
     }
 
-    /// Resolves once every connection that has lost its place is gone.
+    /// Resolves once every evicted connection has closed.
     pub(crate) async fn are_gone(&self) {
         let mut n_leaving = self.n_leaving.subscribe();
         let gone = n_leaving.wait_for(|n| *n == 0).await;
@@ -68,7 +68,7 @@ impl Newcomers {
 }
 
 impl Place {
-    /// Resolves once the place is lost to another connection.
+    /// Resolves once the slot is lost to another connection.
     pub async fn lost(&mut self) {
         // Nothing is ever sent.
         let _dropped = (&mut self.lost).await;

@@ -5,8 +5,8 @@ use tracing::warn;
 /// Default number of connections.
 pub const MAX_CONNECTIONS: u32 = 20_000;
 
-/// Returns the number of connections for this many open files, `None` if there is no limit: as many as requested, or as fit.
-/// Logs a warning if they do not fit; the default is more than many machines allow, and no reason for one.
+/// Returns the number of connections for this many open files, `None` without a limit: as many as requested, or as fit.
+/// Logs a warning if they do not fit; the default exceeds the limit of many machines and causes none.
 ///
 /// # Errors
 /// If the stores alone would need nearly all of the open files.

@@ -1,14 +1,14 @@
-//! Who is at the other end of a connection. Says nothing of what they may.
+//! Peer of a connection, without its rights.
 
 use escapement_access::CertificateIdentity;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Who is at the other end, as far as the connection knows.
+/// Peer of a connection, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The address that it came from.
     pub(crate) address: SocketAddr,
-    /// What its certificate says, verified. `None` without one.
+    /// Identity in its verified certificate. `None` without one.
     pub(crate) certificate: Option<Arc<CertificateIdentity>>,
 }

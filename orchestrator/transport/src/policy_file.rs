@@ -1,5 +1,4 @@
-//! The policy as a file that is read again, with the keys of its issuers: in files beside it, or fetched.
-//! Judges nobody.
+//! The policy as a file that is reloaded, with the keys of its issuers, from files or fetched.
 
 use crate::call_access::AccessRules;
 use crate::reload::{Contents, Reload, Reloadable, Report, Witness};
@@ -34,12 +33,12 @@ impl PolicyFile {
         Ok(Self { file, keys })
     }
 
-    /// The rules in force, now and whenever they are replaced.
+    /// Returns the rules in force, and their replacements.
     pub fn rules(&self) -> AccessRules {
         AccessRules::with_keys(self.keys.clone())
     }
 
-    /// What asks the issuers for their keys, for as long as [`Keys::serve`] runs.
+    /// Returns the client that fetches keys from the issuers, for as long as [`Keys::serve`] runs.
     pub fn keys(&self) -> Keys {
         self.keys.clone()
     }
@@ -80,14 +79,14 @@ impl Reload for PolicyFile {
     }
 }
 
-/// The text of the policy, which is parsed once, however often it is looked at.
+/// The text of the policy, which is parsed once for all its readers.
 #[derive(Debug)]
 struct PolicyText {
     path: PathBuf,
     last: Mutex<Option<Parsed>>,
 }
 
-/// What a text came to. The error is for the operator.
+/// Result of parsing a text. The error is for the operator.
 #[derive(Clone, Debug)]
 struct Parsed {
     sha256: [u8; 32],
@@ -102,7 +101,7 @@ impl PolicyText {
         }
     }
 
-    /// What the text says, without the keys.
+    /// Returns the rules of the text, without the keys.
     fn access(&self, contents: &Contents) -> Result<Arc<Access>, String> {
         let bytes = contents.of(&self.path);
         let sha256: [u8; 32] = Sha256::digest(bytes).into();
@@ -115,7 +114,7 @@ impl PolicyText {
         last.insert(known).access.clone()
     }
 
-    /// The sets of keys in files that the policy names; none if it cannot be read, which is said elsewhere.
+    /// Returns the sets of keys in files that the policy names; none if it cannot be read, which is said elsewhere.
     fn key_files(&self, contents: &Contents) -> Vec<PathBuf> {
         let Ok(access) = self.access(contents) else {
             return Vec::new();
@@ -127,7 +126,7 @@ impl PolicyText {
         files.collect()
     }
 
-    /// What the text says, with the keys in files.
+    /// Returns the rules of the text, with the keys in files.
     fn with_keys(&self, contents: &Contents) -> Result<Access, String> {
         let access = self.access(contents)?;
         let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a call is refused for what it takes of the process, and the gRPC status that says so. Refuses nothing itself.
+//! Reason why a call is refused for what it takes of the process, and the gRPC status that says so. Refuses nothing itself.
 
 use crate::call_class::CallClass;
 use crate::limits::{REQUEST_TIMEOUT, STATUS_DETAILS_BYTES_MAX, STATUS_MESSAGE_BYTES_MAX};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
-/// Why a call is not served, or not served to its end.
+/// Reason why a call is not served, or not served to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The process ends, and what was asked stays without an answer.
     Stopping,
-    /// There are too many calls of a class.
+    /// Too many calls of a class are open.
     Overloaded(CallClass),
     /// The caller's tenant has as many calls of a class as it leaves to others.
     PartTaken(CallClass),
@@ -23,17 +23,17 @@ pub enum Refusal {
     RequestTooSlow,
     /// The request is larger than any of its class may be.
     RequestTooLarge {
-        /// Its size, as it was announced.
+        /// Size, as it was announced.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// Too much is being sent at a time, by all callers together.
+    /// Too many bytes of requests are in transit, over all callers.
     RequestsTooLarge,
 }
 
 impl NotFree {
-    /// The refusal of a call of this class.
+    /// Returns the refusal of a call of this class.
     pub fn of(self, class: CallClass) -> Refusal {
         match self {
             Self::AllTaken => Refusal::Overloaded(class),
@@ -98,7 +98,7 @@ impl From<Refusal> for Status {
     }
 }
 
-/// The status of a call that its caller may not make.
+/// Returns the status of a call that is not permitted.
 pub fn of_denial(denial: &Denial) -> Status {
     let code = match denial {
         Denial::KeysUnavailable { .. } => {
@@ -115,7 +115,7 @@ pub fn of_denial(denial: &Denial) -> Status {
     Status::with_error_details(code, denial.to_string(), details)
 }
 
-/// A status with a reason, and facts for programs.
+/// Returns a status with a reason, and facts for programs.
 pub fn plain<const N: usize>(
     code: Code,
     reason: &str,
@@ -125,7 +125,7 @@ pub fn plain<const N: usize>(
     Status::with_error_details(code, message, error_info(reason, metadata))
 }
 
-/// The same for what needs somebody else to make room or to come back: says that asking again after a second makes sense.
+/// Returns the same status for a temporary shortage, with a retry delay of one second.
 pub fn again_later<const N: usize>(
     code: Code,
     reason: &str,
@@ -137,8 +137,8 @@ pub fn again_later<const N: usize>(
     Status::with_error_details(code, message, details)
 }
 
-/// The refusal of a place in a feed behind which something is missing: up to the place `removed` all was removed, and `newest` is the
-/// last place that there is.
+/// Returns the refusal of a position in a feed after which an event is missing. All events up to the position `removed` were removed;
+/// `newest` is the last position.
 pub fn cursor_gone(removed: u64, newest: u64) -> Status {
     let oldest = removed + 1;
     plain(
@@ -152,7 +152,7 @@ pub fn cursor_gone(removed: u64, newest: u64) -> Status {
     )
 }
 
-/// The refusal of an event at a place of a feed: what has ended there, by the word that callers know it by, is damaged.
+/// Returns the refusal of an event at a position of a feed: the subject of the event is damaged.
 pub fn event_damaged(what: &str, place: u64) -> Status {
     plain(
         Code::DataLoss,
@@ -162,7 +162,7 @@ pub fn event_damaged(what: &str, place: u64) -> Status {
     )
 }
 
-/// The details of a status: a reason of ours, and facts for programs.
+/// Returns the details of a status: a reason of ours, and facts for programs.
 pub fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -> ErrorDetails {
     let metadata: HashMap<String, String> = metadata
         .into_iter()
@@ -171,14 +171,14 @@ pub fn error_info<const N: usize>(reason: &str, metadata: [(&str, String); N]) -
     ErrorDetails::with_error_info(reason, ERROR_DOMAIN, metadata)
 }
 
-/// The status of a request with one field that is wrong.
+/// Returns the status of a request with one field that is wrong.
 pub fn invalid_field(field: &str, reason: &str, message: &str) -> Status {
     let mut details = error_info(reason, []);
     details.set_bad_request(vec![violation(field, reason, message)]);
     Status::with_error_details(Code::InvalidArgument, cut(format!("{field}: {message}")), details)
 }
 
-/// The status of a request that is wrong in `n_violations` places, of which it lists as many as fit into headers.
+/// Returns the status of a request with `n_violations` faults, of which it lists as many as fit into headers.
 pub fn invalid(
     reason: &str,
     message: String,
@@ -196,7 +196,7 @@ pub fn invalid(
     Status::with_error_details(Code::InvalidArgument, cut(message), details)
 }
 
-/// What is wrong with one field, for [`invalid`].
+/// Returns a violation of one field, for [`invalid`].
 pub fn violation(field: &str, reason: &str, message: &str) -> FieldViolation {
     FieldViolation {
         field: field.to_owned(),
@@ -206,7 +206,7 @@ pub fn violation(field: &str, reason: &str, message: &str) -> FieldViolation {
     }
 }
 
-/// The message of a status, as long as it may be.
+/// Returns the message of a status, as long as it may be.
 pub fn cut(mut message: String) -> String {
     message.truncate(message.floor_char_boundary(STATUS_MESSAGE_BYTES_MAX));
     message

@@ -1,7 +1,7 @@
-//! What comes of a request that was refused before all of it had come: it is read and thrown away, within bounds.
+//! Reads and discards the rest of a refused request, within bounds.
 //!
-//! HTTP/2 resets a stream whose request nobody reads, and soon forgets it. What its client had sent by then counts as an error of the
-//! client, and the 1,024th of these ends the whole connection: so a proxy whose callers are refused would lose it again and again.
+//! HTTP/2 resets a stream whose request is not read, and soon forgets it. Data that its client had sent by then counts as an error of the
+//! client. The 1,024th of these ends the whole connection, so a proxy whose callers are refused would lose it repeatedly.
 
 use crate::limits::{REFUSED_BYTES_MAX, REFUSED_TIMEOUT};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::time::timeout;
 
-/// Reads the rest of a request whose answer is given meanwhile. At most as many at a time as a connection has streams.
+/// Reads the rest of a request while its answer is sent. Bounded by the streams of a connection.
 pub(crate) fn throw_away<B>(body: B)
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,

@@ -1,9 +1,9 @@
-//! Files that are read again while the process runs: certificates, lists of what was revoked, the policy.
-//! Knows nothing of what they hold: each kind brings a function that makes a value of their contents.
+//! Files that are reloaded while the process runs: certificates, revocation lists, the policy.
+//! Each kind brings a function that makes a value of their contents.
 //!
-//! All files of a kind are read in one go and replace the value together, or nothing does: whatever is wrong with them, the
-//! value that works stays. A digest of the contents tells whether anything changed, since times of modification do not tell
-//! it of a symbolic link that points elsewhere.
+//! All files of a kind are read together and replace the value together, or not at all. If one of them is invalid, the
+//! current value stays. Changes are found by a digest of the contents. Times of modification do not show that
+//! a symbolic link points elsewhere.
 
 use crate::tally::{Happened, Tally};
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info, warn};
 
-/// What the files held when they were read.
+/// Contents of the files when they were read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Contents(Vec<(PathBuf, Vec<u8>)>);
 
@@ -50,7 +50,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// What one of them held.
+    /// Returns the contents of one of them.
     ///
     /// # Panics
     /// It was not among those that were read.
@@ -81,7 +81,7 @@ pub struct Reloadable<T> {
     follow: Follow,
     parse: Parse<T>,
     digest: [u8; 32],
-    /// What was last found wrong, so that it is logged once.
+    /// Last problem, so that it is logged once.
     problem: Option<String>,
     current: watch::Sender<Arc<T>>,
 }
@@ -99,7 +99,7 @@ impl<T: fmt::Display> Reloadable<T> {
         Self::load_following(what, files, |_| Vec::new(), parse)
     }
 
-    /// The same for files that name others: `follow` says which, of the contents of the first, and `parse` gets the contents of all.
+    /// Loads files that name others: `follow` returns these, from the contents of the first, and `parse` gets the contents of all.
     ///
     /// # Errors
     /// As [`Reloadable::load`].
@@ -122,7 +122,7 @@ impl<T: fmt::Display> Reloadable<T> {
         })
     }
 
-    /// The value, now and whenever it is replaced.
+    /// Returns the value and its replacements.
     pub fn current(&self) -> watch::Receiver<Arc<T>> {
         self.current.subscribe()
     }
@@ -147,7 +147,7 @@ impl<T> fmt::Debug for Reloadable<T> {
     }
 }
 
-/// What came of a look at files.
+/// Result of a reload.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Looked {
     /// They hold what they held.
@@ -162,23 +162,23 @@ pub enum Looked {
     },
     /// They cannot be used; what was in force stays.
     Refused {
-        /// Why, a text for the operator that names the file.
+        /// Reason, a text for the operator that names the file.
         problem: String,
     },
 }
 
-/// A look at files.
+/// Report of a reload.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Report {
-    /// What logs call them.
+    /// Name of the kind in logs.
     pub what: &'static str,
-    /// Which.
+    /// Files of the kind.
     pub files: Vec<PathBuf>,
-    /// What came of it.
+    /// Result of the reload.
     pub looked: Looked,
 }
 
-/// Sees what a look puts in force: it gets the report of the replacement, and carries it out by calling the function, once.
+/// Observes replacements: it gets the report of one, and carries it out by calling the function, once.
 pub type Witness<'a> = &'a mut dyn FnMut(&Report, &mut dyn FnMut());
 
 /// Something that is made of files.
@@ -186,18 +186,18 @@ pub trait Reload: Send {
     /// Reads the files and replaces the value, before a witness, if they have changed and can be used.
     fn look(&mut self, witness: Witness<'_>) -> Report;
 
-    /// All files of it, each with what logs call it and whether it holds a secret; none where they cannot be read, which a look says.
+    /// Returns all files, each with its name in logs and whether it holds a secret; none if they cannot be read, which a reload reports.
     fn files(&self) -> Vec<(&'static str, PathBuf, bool)>;
 }
 
-/// Why files are looked at.
+/// Cause of a reload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {
     /// The interval is over.
     Interval,
     /// The process got SIGHUP.
     Hangup,
-    /// Somebody called for it.
+    /// A caller requested it.
     Call,
 }
 
@@ -236,7 +236,7 @@ impl<T: fmt::Display + Send + Sync> Reload for Reloadable<T> {
                 });
                 report
             }
-            // Tried again at the next look: a pair that is half written is whole then.
+            // Tried again at the next reload: a pair that is half written is complete then.
             Err(problem) => {
                 if self.problem.as_ref() != Some(&problem) {
                     error!(
@@ -254,20 +254,20 @@ impl<T: fmt::Display + Send + Sync> Reload for Reloadable<T> {
     }
 }
 
-/// Why the thread is woken.
+/// Reason why the thread is woken.
 #[derive(Debug)]
 enum Wake {
     Hangup,
     Call(oneshot::Sender<Vec<Report>>),
 }
 
-/// The way to the thread that looks at files. Cheap to clone; the thread ends with the last clone.
+/// Handle of the reloading thread. Cheap to clone; the thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Looks(mpsc::Sender<Wake>);
 
 impl Looks {
-    /// Starts the thread: it looks at all files once an interval, or with `None` only when it is asked to. `witness` sees what is
-    /// replaced, and why files were looked at; `tally` counts all that was replaced or refused.
+    /// Starts the thread: it reads all files once an interval, or with `None` only on request. `witness` sees replacements
+    /// and their causes; `tally` counts all replacements and refusals.
     ///
     /// # Errors
     /// The operating system gives no thread.
@@ -313,14 +313,14 @@ impl Looks {
         Ok(Self(wakes))
     }
 
-    /// Has the files looked at soon, for a hangup.
+    /// Requests a reload soon, for a hangup.
     pub fn hangup(&self) {
         if self.0.send(Wake::Hangup).is_err() {
             warn!("the thread that reads files again has ended");
         }
     }
 
-    /// Has the files looked at, and returns what came of it; `None` if the thread has ended.
+    /// Reloads the files, and returns the reports; `None` if the thread has ended.
     pub async fn look_now(&self) -> Option<Vec<Report>> {
         let (reported, report) = oneshot::channel();
         self.0.send(Wake::Call(reported)).ok()?;

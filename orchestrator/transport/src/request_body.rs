@@ -1,5 +1,4 @@
-//! The body of a request: how long it may take to come, how large it may be, and how much of all bodies may be on its way.
-//! Knows no message.
+//! The body of a request: limits on its time and its size, and the budget for the bytes of all bodies in transit.
 
 mod cut;
 
@@ -26,7 +25,7 @@ pub(crate) struct BodyBudget {
 }
 
 impl BodyBudget {
-    /// A budget of `max` bytes.
+    /// Creates a budget of `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self {
             connection: Share::new(max),
@@ -35,7 +34,7 @@ impl BodyBudget {
         }
     }
 
-    /// The same for one connection, which may have `max / share` of the bytes.
+    /// Returns the budget of one connection, which may have `max / share` of the bytes.
     pub(crate) fn part(&self, share: usize) -> Self {
         Self {
             connection: Share::new(self.whole.n_max() / share),
@@ -44,7 +43,7 @@ impl BodyBudget {
         }
     }
 
-    /// The same for requests of the tenant.
+    /// Returns the budget for requests of the tenant.
     pub(crate) fn of(&self, tenant: Tenant) -> Self {
         Self {
             tenant,
@@ -52,7 +51,7 @@ impl BodyBudget {
         }
     }
 
-    /// Nothing of it is taken.
+    /// Returns an empty share.
     fn share(&self) -> BudgetShare {
         BudgetShare {
             of_connection: self.connection.none(&None),
@@ -62,12 +61,12 @@ impl BodyBudget {
     }
 }
 
-/// What one request has taken; given back with its end.
+/// Bytes that one request has taken; returned at its end.
 #[derive(Debug)]
 struct BudgetShare {
     of_connection: SharePart,
     of_tenant: SharePart,
-    /// What it may have before anything counts.
+    /// Bytes that do not count.
     bytes_free: usize,
 }
 
@@ -112,11 +111,11 @@ struct BodyLimits {
     announced: Announced,
     /// Bytes of the message at the most.
     bytes_max: usize,
-    /// What its call loses where others have come whole; `None` once it is complete.
+    /// Slot that its call loses if others have complete requests; `None` once it is complete.
     place: Option<(PendingUpload, CallClass)>,
 }
 
-/// What the beginning of a body says of its message: a flag, and the length in four bytes.
+/// Head of a message: a flag, and the length in four bytes.
 #[derive(Debug, Default)]
 struct Announced {
     head: [u8; 5],
@@ -124,12 +123,12 @@ struct Announced {
 }
 
 impl Announced {
-    /// Bytes of it that are still to come.
+    /// Returns the bytes that are still missing.
     fn n_missing(&self) -> usize {
         self.head.len() - self.n_read
     }
 
-    /// The length of the message, once, as soon as all of its bytes are there.
+    /// Returns the length of the message, once, as soon as all of its bytes are there.
     fn read(&mut self, data: &[u8]) -> Option<usize> {
         let n_missing = self.n_missing();
         let taken = &data[..data.len().min(n_missing)];
@@ -161,7 +160,7 @@ impl BodyLimits {
 }
 
 impl<B> RequestBody<B> {
-    /// A body of one message of at most `bytes_max` that is complete within [`REQUEST_TIMEOUT`] from now and counts
+    /// Creates a body of one message of at most `bytes_max` that is complete within [`REQUEST_TIMEOUT`] from now and counts
     /// against the budget.
     pub(crate) fn limited(
         body: B,
@@ -182,7 +181,7 @@ impl<B> RequestBody<B> {
         }
     }
 
-    /// A body of any number of messages that may stay open for ever.
+    /// Creates a body of any number of messages without a time limit.
     pub(crate) fn unlimited(body: B) -> Self {
         let rules = Rules::Many(MessageCut::default());
         Self { body, rules }
@@ -241,7 +240,7 @@ where
     }
 }
 
-/// As the routes take it; a [`Status`] in it becomes the answer.
+/// Error type of the routes; a [`Status`] in it becomes the answer.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[cfg(test)]

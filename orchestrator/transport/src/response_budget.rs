@@ -1,4 +1,4 @@
-//! The budget of bytes, and the limit of time, of large answers that their callers have not read yet. Knows no message.
+//! Byte budget and time limit of large answers in transit.
 
 use crate::call_class::CallClass;
 use crate::connection_abort::ConnectionAbort;
@@ -24,18 +24,18 @@ pub struct ResponseBudget {
     records: Arc<Semaphore>,
 }
 
-/// The part of the budget that one answer has; given back when the last clone is dropped.
+/// The part of the budget that one answer has; returned when the last clone is dropped.
 /// The default is that of a small answer, which needs none.
-/// Stands among the extensions of a response, so that it lasts as long as its body.
+/// Stored in the extensions of a response, so that it lasts as long as its body.
 #[derive(Clone, Debug, Default)]
 pub struct ResponsePermit(Option<Arc<OwnedSemaphorePermit>>);
 
 /// Something that goes into an answer, and its part of the budget.
 #[derive(Debug)]
 pub struct Budgeted<T> {
-    /// What goes into it.
+    /// Value of the part.
     pub value: T,
-    /// Its part.
+    /// Part.
     pub room: ResponsePermit,
 }
 
@@ -52,10 +52,10 @@ impl Default for ResponseBudget {
 }
 
 impl ResponseBudget {
-    /// Takes room for this many bytes. A small answer needs none.
+    /// Takes this many bytes of the budget. A small answer needs none.
     ///
     /// # Errors
-    /// There is no room now.
+    /// If the budget is used up.
     pub fn take(&self, class: CallClass, bytes: usize) -> Result<ResponsePermit, Refusal> {
         let Some(n_units) = units(bytes) else {
             return Ok(ResponsePermit(None));
@@ -66,7 +66,7 @@ impl ResponseBudget {
             .map_err(|_| Refusal::Overloaded(class))
     }
 
-    /// The same, for a caller that can wait.
+    /// Takes them as well, for a caller that can wait.
     pub async fn wait(&self, class: CallClass, bytes: usize) -> ResponsePermit {
         let Some(n_units) = units(bytes) else {
             return ResponsePermit(None);
@@ -75,7 +75,7 @@ impl ResponseBudget {
         ResponsePermit(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
-    /// Room for a record that is kept for more than one answer; `None` if there is none now.
+    /// Returns budget for a record that is kept for more than one answer; `None` if it is used up.
     pub fn take_for_record(&self, bytes: usize) -> Option<ResponsePermit> {
         let Some(n_units) = record_units(bytes) else {
             return Some(ResponsePermit(None));
@@ -84,7 +84,7 @@ impl ResponseBudget {
         Some(ResponsePermit(Some(Arc::new(permit))))
     }
 
-    /// The same, for a caller that can wait.
+    /// Takes budget for a record as well, for a caller that can wait.
     pub async fn wait_for_record(&self, bytes: usize) -> ResponsePermit {
         let Some(n_units) = record_units(bytes) else {
             return ResponsePermit(None);
@@ -93,16 +93,16 @@ impl ResponseBudget {
         ResponsePermit(Some(Arc::new(permit.expect("the semaphore is never closed"))))
     }
 
-    /// True for room that was taken for a record. False for a small one, which needs none.
+    /// Returns true for budget that was taken for a record. False for a small one, which needs none.
     pub fn is_for_record(&self, room: &ResponsePermit) -> bool {
         let permit = room.0.as_ref();
         permit.is_some_and(|permit| Arc::ptr_eq(permit.semaphore(), &self.records))
     }
 
-    /// The answer to a call.
+    /// Returns the answer to a call.
     ///
     /// # Errors
-    /// It is large and there is no room for it now.
+    /// If it is large and the budget is used up.
     pub fn answer<T: Message>(&self, class: CallClass, message: T) -> Result<Response<T>, Status> {
         let room = self.take(class, message.encoded_len())?;
         Ok(with_room(message, room))
@@ -118,7 +118,7 @@ impl ResponseBudget {
 }
 
 impl ResponsePermit {
-    /// Bytes that it stands for.
+    /// Returns the bytes that it stands for.
     pub(crate) fn n_bytes(&self) -> usize {
         let n_units = self.0.as_ref().map_or(0, |permit| permit.num_permits());
         n_units * SMALL_ANSWER_BYTES
@@ -130,7 +130,7 @@ impl ResponsePermit {
         self.any_until_taken(abort)
     }
 
-    /// The same for an answer of any size.
+    /// Returns the same deadline for an answer of any size.
     pub(crate) fn any_until_taken(self, abort: Option<ConnectionAbort>) -> TakeDeadline {
         let limit = abort.map(|abort| {
             let mut limit = JoinSet::new();
@@ -157,7 +157,7 @@ pub struct TakeDeadline {
 }
 
 impl<T> Budgeted<T> {
-    /// Something that is not there for long, or that others hold anyway.
+    /// Creates a part of a short-lived or shared value.
     pub fn small(value: T) -> Self {
         Self {
             value,
@@ -166,7 +166,7 @@ impl<T> Budgeted<T> {
     }
 }
 
-/// The answer to a call, which has its room.
+/// Returns the answer to a call, together with its permit.
 pub fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     let mut response = Response::new(message);
     response.extensions_mut().insert(room);
@@ -179,7 +179,7 @@ fn units(bytes: usize) -> Option<u32> {
     (n_units > 0).then(|| u32::try_from(n_units).unwrap_or(u32::MAX))
 }
 
-/// The same for a record. One that is larger than all the room there is takes all of it.
+/// Returns the units of a record. One that is larger than the whole budget takes all of it.
 fn record_units(bytes: usize) -> Option<u32> {
     units(bytes.min(WATCHED_RECORDS_BYTES_MAX))
 }

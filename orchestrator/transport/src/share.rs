@@ -20,7 +20,7 @@ impl CallTenant {
     }
 }
 
-/// Why something cannot be taken now.
+/// Reason why something cannot be taken now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotFree {
     /// Others have it.

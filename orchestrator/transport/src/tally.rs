@@ -39,7 +39,7 @@ pub enum Happened {
 pub struct Answered {
     /// Its service and method. `None` if there is no such call.
     pub method: Option<Arc<str>>,
-    /// Its status.
+    /// Status.
     pub code: Code,
     /// From its head to the end of its answer; `None` for streams, which last for as long as their clients like.
     pub took: Option<Duration>,

@@ -128,7 +128,7 @@ impl Credentials {
         })
     }
 
-    /// True if nobody on the way to the address reads what is sent, or the program allows it.
+    /// Returns true if nobody on the way to the address reads what is sent, or the program allows it.
     pub fn may_show_secrets_to(&self, address: &str) -> bool {
         Uri::try_from(address).is_ok_and(|uri| self.may_show_secrets_at(&uri))
     }
@@ -146,7 +146,7 @@ impl Credentials {
         self.bearer().map(drop)
     }
 
-    /// An endpoint that trusts and shows what the files hold now. Connects nothing.
+    /// Returns an endpoint that trusts and shows what the files hold now. Connects nothing.
     ///
     /// # Errors
     /// What is wrong with the address or a file.
@@ -161,7 +161,7 @@ impl Credentials {
             .map_err(|error| with_causes(&error))
     }
 
-    /// A connection that is made when it is used, and again if it is lost; each time with what the files hold then. `settings`
+    /// Returns a connection that is made when it is used, and again if it is lost; each time with what the files hold then. `settings`
     /// are limits and times. To be called in a runtime.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// The token of now.
+    /// Returns the token of now.
     fn bearer(&self) -> Result<Option<BearerToken>, String> {
         let (text, from) = match &self.token {
             TokenSource::None => return Ok(None),
@@ -232,7 +232,7 @@ impl Interceptor for Credentials {
     }
 }
 
-/// True if nobody on the way to the address can read what is sent: it is encrypted, or does not leave the machine.
+/// Returns true if nobody on the way to the address can read what is sent: it is encrypted, or does not leave the machine.
 ///
 /// Every address that a program sends something secret to, or what belongs to its callers, passes this one at the start: orchestrators
 /// and peers, models, collectors, sinks.

@@ -46,7 +46,7 @@ impl ClientTls {
         self
     }
 
-    /// The name to expect in place of the host of the address, if there is one.
+    /// Returns the name to expect in place of the host of the address, if there is one.
     pub(crate) fn name_expected(&self) -> Option<&str> {
         self.server_name.as_deref()
     }

@@ -21,13 +21,13 @@ use tracing::{debug, warn};
 
 /// What a listener answers from. A word ends with a line feed.
 pub trait Answers: Send + Sync + 'static {
-    /// All figures, in OpenMetrics. It is asked once at a time.
+    /// Returns all figures, in OpenMetrics. It is asked once at a time.
     fn figures(&self) -> impl Future<Output = String> + Send;
 
-    /// Why a restart would help; `None` if it would not.
+    /// Returns the reason why a restart would help; `None` if it would not.
     fn unlive(&self) -> impl Future<Output = Option<&'static str>> + Send;
 
-    /// Why nothing should be sent here; `None` if it should.
+    /// Returns the reason why nothing should be sent here; `None` if it should.
     fn unready(&self) -> impl Future<Output = Option<&'static str>> + Send;
 }
 
@@ -66,7 +66,7 @@ pub fn serve(endpoint: Option<Endpoint>, push: Option<Push>, answers: impl Answe
 
 struct Served<A> {
     answers: A,
-    /// One scrape at a time.
+    /// A scrape at a time.
     scraping: Mutex<()>,
     undecided: Undecided,
     /// For those that scrape.
@@ -191,7 +191,7 @@ async fn answer<A: Answers>(
     })
 }
 
-/// All figures, as the client wants to read them.
+/// Returns all figures, as the client wants to read them.
 async fn scraped<A: Answers>(request: &Request<Incoming>, served: &Served<A>) -> Response<Full<Bytes>> {
     let accepts = request
         .headers()

@@ -54,13 +54,13 @@ fn describe(
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
-/// The number behind the name that begins a line.
+/// Returns the number behind the name that begins a line.
 fn number_of(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When the machine started, in seconds since 1970.
+/// Returns the time at which the machine started, in seconds since 1970.
 fn boot_time_seconds() -> Option<f64> {
     number_of(&fs::read_to_string("/proc/stat").ok()?, "btime ")
 }

@@ -8,7 +8,7 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 /// The media type of the older text.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All figures, in OpenMetrics.
+/// Returns all figures, in OpenMetrics.
 pub fn open_metrics(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).expect("a string takes what is written to it");

@@ -11,7 +11,7 @@ pub const PREFIX: &str = "esa_";
 /// Bytes of such a credential.
 pub const BYTES: usize = PREFIX.len() + 22 + CHECK_BYTES;
 
-/// The credential of an attempt. It is a secret.
+/// Returns the credential of an attempt. It is a secret.
 pub fn of_attempt(token: AttemptToken) -> String {
     let mut text = String::from(PREFIX);
     URL_SAFE_NO_PAD.encode_string(token.as_bytes(), &mut text);

@@ -11,7 +11,7 @@ pub fn chain_begin(run_id: &RunId) -> Link {
     Sha256::digest(run_id.as_bytes()).into()
 }
 
-/// The link of one entry: SHA-256 of the link before, the sequence number as eight bytes, lowest first, and the entry.
+/// Returns the link of one entry: SHA-256 of the link before, the sequence number as eight bytes, lowest first, and the entry.
 pub fn chain_next(before: &Link, seq: u64, entry: &[u8]) -> Link {
     let mut hasher = Sha256::new();
     hasher.update(before);

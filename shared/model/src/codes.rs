@@ -14,7 +14,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The contract's spelling.
+    /// Returns the contract's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Warn => "warn",
@@ -72,7 +72,7 @@ pub const RESERVED: [(&str, Severity); 11] = [
     (UNKNOWN_ERROR, Severity::Fatal),
 ];
 
-/// The registry's severity of a reserved code; `None` for any other code.
+/// Returns the registry's severity of a reserved code; `None` for any other code.
 pub fn reserved_severity(code: &str) -> Option<Severity> {
     RESERVED
         .iter()

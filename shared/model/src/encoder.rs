@@ -192,7 +192,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// SHA-256 of bytes, as they are.
+/// Returns SHA-256 of bytes, as they are.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

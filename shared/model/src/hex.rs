@@ -18,7 +18,7 @@ pub fn push(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// The bytes of digits of either case, two for each; `None` for any other text.
+/// Returns the bytes of digits of either case, two for each; `None` for any other text.
 pub fn bytes(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks();
     rest.is_empty()

@@ -87,7 +87,7 @@ macro_rules! uuid_id {
                 (bytes[6] >> 4 == 4 && bytes[8] >> 6 == 0b10).then_some(Self(bytes))
             }
 
-            /// The 16 bytes.
+            /// Returns the 16 bytes.
             pub fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
@@ -157,7 +157,7 @@ macro_rules! random_id {
                 bytes.try_into().ok().map(Self)
             }
 
-            /// The 16 bytes.
+            /// Returns the 16 bytes.
             pub fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }

@@ -25,7 +25,7 @@ impl Namespace {
         holds.then(|| Self(name.into()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -31,12 +31,12 @@ impl Opaque {
         Self(bytes)
     }
 
-    /// The encoded Struct.
+    /// Returns the encoded Struct.
     pub fn as_encoded(&self) -> &Bytes {
         &self.0
     }
 
-    /// Bytes of the encoded Struct.
+    /// Returns the bytes of the encoded Struct.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -62,18 +62,18 @@ impl Opaque {
         check(&self.0, ERROR_CONTEXT_NESTING_MAX)
     }
 
-    /// The path of the first value that lies deeper than [`OBJECT_NESTING_MAX`] allows, such as `"a"."b"[3]`, cut in its
+    /// Returns the path of the first value that lies deeper than [`OBJECT_NESTING_MAX`] allows, such as `"a"."b"[3]`, cut in its
     /// middle if it is long. `None` if there is none, or it is hidden behind another value of the same key.
     pub fn first_too_deep(&self) -> Option<String> {
         depth::first_too_deep(&self.0, OBJECT_NESTING_MAX)
     }
 
-    /// The top-level keys and values, in the order in which they were sent.
+    /// Returns the top-level keys and values, in the order in which they were sent.
     pub fn entries(&self) -> Entries<'_> {
         entries(&self.0)
     }
 
-    /// True if the object has this top-level key, whatever its value: `null` counts as present.
+    /// Returns true if the object has this top-level key, whatever its value: `null` counts as present.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries()
             .any(|entry| matches!(entry, Ok((name, _)) if name == key))

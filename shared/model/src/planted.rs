@@ -106,7 +106,7 @@ bugs! {
     RunAgentApproves = "run-agent-approves",
     /// The user who started a run approves what it asks, with four eyes, too.
     RunFourEyesIgnored = "run-four-eyes-ignored",
-    /// One person is a quorum.
+    /// A person is a quorum.
     RunQuorumIgnored = "run-quorum-ignored",
     /// A question is answered as often as somebody answers it.
     RunAnswerTwice = "run-answer-twice",
@@ -226,7 +226,7 @@ bugs! {
 }
 
 impl Bug {
-    /// The fault of that name.
+    /// Returns the fault of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|bug| bug.name() == name)
     }
@@ -242,7 +242,7 @@ pub fn plant(bug: Bug) {
     PLANTED.store(bug as usize + 1, Ordering::Relaxed);
 }
 
-/// True if this process was given that fault.
+/// Returns true if this process was given that fault.
 #[cfg(debug_assertions)]
 #[inline]
 pub fn is_on(bug: Bug) -> bool {

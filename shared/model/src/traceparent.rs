@@ -6,7 +6,7 @@ use alloc::string::String;
 /// A span, as the header names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traceparent {
-    /// Its trace; not all zero.
+    /// Trace; not all zero.
     pub trace_id: [u8; 16],
     /// The span; not all zero.
     pub span_id: [u8; 8],
@@ -37,7 +37,7 @@ impl Traceparent {
         })
     }
 
-    /// The header of version 00. Each attempt has one, and to format it takes several times as long.
+    /// Returns the header of version 00. Each attempt has one, and to format it takes several times as long.
     pub fn header(&self) -> String {
         let mut header = String::with_capacity(BYTES);
         header.push_str("00-");

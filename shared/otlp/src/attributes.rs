@@ -5,12 +5,12 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 #[cfg(any(feature = "live", feature = "logs"))]
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An attribute whose value is a text.
+/// Returns an attribute whose value is a text.
 pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key, Value::StringValue(value.into()))
 }
 
-/// An attribute whose value is a number; one that is too large is the largest.
+/// Returns an attribute whose value is a number; one that is too large is the largest.
 #[cfg(feature = "logs")]
 pub(crate) fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
@@ -28,7 +28,7 @@ pub(crate) fn nanoseconds_of(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An attribute with any value.
+/// Returns an attribute with any value.
 pub(crate) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue {
         key: key.to_owned(),

@@ -13,19 +13,19 @@ use tonic::{Extensions, Request, Response, Status};
 /// A collector that takes OTLP (gRPC).
 #[derive(Clone, Debug)]
 pub struct Collector {
-    /// Its address, such as `https://collector:4317`.
+    /// Address, such as `https://collector:4317`.
     pub endpoint: String,
     /// A file of headers to send to it, a line `name: value` for each, at most 64 KiB; it is read at every export. They are never
     /// sent unencrypted to another machine.
     pub headers_file: Option<PathBuf>,
     /// The certificates to trust, in PEM, read at every connect. `None`: those that this machine trusts.
     pub ca: Option<PathBuf>,
-    /// Whether the operator lets it be read on the way to another machine. Headers never are.
+    /// True if the operator lets it be read on the way to another machine. Headers never are.
     pub allows_plaintext: bool,
 }
 
 impl Collector {
-    /// The flag that cannot be kept, as both programs spell it, and why.
+    /// Returns the flag that cannot be kept, as both programs spell it, and why.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let endpoint = &self.endpoint;
         if let Some(problem) = self.credentials().problem(endpoint) {
@@ -59,7 +59,7 @@ impl Collector {
             .map_err(|problem| ("--otlp-headers-file", problem))
     }
 
-    /// The way there, which connects when it is used.
+    /// Returns the way there, which connects when it is used.
     ///
     /// # Errors
     /// What is wrong with a file.
@@ -68,7 +68,7 @@ impl Collector {
         self.credentials().channel(&self.endpoint, times)
     }
 
-    /// The collector, if it can be used with its files as they are now.
+    /// Sets the collector, if it can be used with its files as they are now.
     ///
     /// # Errors
     /// The flag that cannot be kept, and why.
@@ -77,7 +77,7 @@ impl Collector {
         Ok(self)
     }
 
-    /// A message with the headers as they are now.
+    /// Returns a message with the headers as they are now.
     ///
     /// # Errors
     /// What is wrong with their file.
@@ -98,7 +98,7 @@ impl Collector {
         })
     }
 
-    /// The headers as they stand in their file now.
+    /// Returns the headers as they stand in their file now.
     ///
     /// # Errors
     /// What is wrong with the file. A value is never told.

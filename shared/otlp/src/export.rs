@@ -28,7 +28,7 @@ pub struct Flush {
     flushed: std_mpsc::Receiver<()>,
 }
 
-/// Why nothing is exported.
+/// Reason why nothing is exported.
 #[derive(Debug)]
 pub enum CannotStart {
     /// A flag cannot be kept, and why.

@@ -137,7 +137,7 @@ fn next_message(all: &mut Peekable<impl Iterator<Item = Encoded>>) -> Vec<Encode
 }
 
 impl Incoming {
-    /// The spans of some traces: as many as fill a message, or as come within a second. `None` at the end.
+    /// Returns the spans of some traces: as many as fill a message, or as come within a second. `None` at the end.
     async fn batch(&mut self, losses: &Losses) -> Option<Vec<Vec<Encoded>>> {
         let mut n_spans = 0;
         let mut traces = Vec::new();

@@ -130,7 +130,7 @@ impl OtlpFlags {
         self.collector().filter(|_| self.otlp_signals.contains(&signal))
     }
 
-    /// The collector; `None` if none is given.
+    /// Returns the collector; `None` if none is given.
     fn collector(&self) -> Option<Collector> {
         let collector = |endpoint: &String| Collector {
             endpoint: endpoint.clone(),
@@ -141,7 +141,7 @@ impl OtlpFlags {
         self.otlp_endpoint.as_ref().map(collector)
     }
 
-    /// The flag that cannot be kept, and why.
+    /// Returns the flag that cannot be kept, and why.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let Some(collector) = self.collector() else {
             // The certificate may stand in the environment of every process.

@@ -186,7 +186,7 @@ impl Drop for Tree {
     }
 }
 
-/// The bytes that a span takes in memory.
+/// Returns the bytes that a span takes in memory.
 fn held(span: &Encoded) -> usize {
     size_of::<Encoded>() + span.capacity()
 }

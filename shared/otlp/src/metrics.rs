@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use std::ops::Range;
 
-/// The figures of a text of OpenMetrics that this process wrote. `time`: Unix nanoseconds, from where they began at 0 to now.
+/// Returns the figures of a text of OpenMetrics that this process wrote. `time`: Unix nanoseconds, from where they began at 0 to now.
 ///
 /// Counters keep the `_total` of their names, so that queries are the same ones. Lines of other kinds are left out.
 pub(crate) fn metrics(open_metrics: &str, time: &Range<u64>) -> Vec<Metric> {
@@ -59,7 +59,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// The labels up to the brace that ends them, and what is behind it.
+/// Returns the labels up to the brace that ends them, and what is behind it.
 fn labels_of(mut inside: &str) -> Option<(Labels<'_>, &str)> {
     let mut labels = Vec::new();
     while !inside.starts_with('}') {
@@ -71,7 +71,7 @@ fn labels_of(mut inside: &str) -> Option<(Labels<'_>, &str)> {
     Some((labels, &inside[1..]))
 }
 
-/// An exemplar behind its brace: the label `trace_id`, a value, and seconds since 1970.
+/// Returns an exemplar behind its brace: the label `trace_id`, a value, and seconds since 1970.
 fn exemplar(inside: &str) -> Option<Exemplar> {
     let (labels, numbers) = labels_of(inside)?;
     let (_, trace_id) = labels.iter().find(|(label, _)| *label == "trace_id")?;
@@ -204,7 +204,7 @@ fn attributes(sample: &Sample<'_>) -> Vec<KeyValue> {
     labels.map(|(name, value)| text(name, value.as_str())).collect()
 }
 
-/// The unit as UCUM spells it, which the end of the name tells.
+/// Returns the unit as UCUM spells it, which the end of the name tells.
 fn unit(name: &str) -> &'static str {
     match name.rsplit('_').next() {
         Some("seconds") => "s",

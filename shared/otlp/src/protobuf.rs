@@ -18,7 +18,7 @@ impl Message {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.0
     }

@@ -24,7 +24,7 @@ pub struct Push {
     collector: Collector,
     service: Service,
     interval: Duration,
-    /// When the figures began at 0, in Unix nanoseconds.
+    /// Time at which the figures began at 0, in Unix nanoseconds.
     began: u64,
     losses: Losses,
 }

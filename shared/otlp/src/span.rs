@@ -11,9 +11,9 @@ use std::ops::Range;
 /// What every span has.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {
-    /// Its trace.
+    /// Trace.
     pub trace_id: [u8; 16],
-    /// Its id.
+    /// Id.
     pub id: [u8; 8],
     /// What the caller's `tracestate` says; may be empty.
     pub tracestate: &'a str,
@@ -23,11 +23,11 @@ pub struct Head<'a> {
     pub has_remote_parent: bool,
     /// The flags of its trace; 1 for one that is recorded.
     pub trace_flags: u8,
-    /// Its name.
+    /// Name.
     pub name: &'a str,
     /// What it stands for.
     pub kind: Kind,
-    /// When it began and ended, in Unix nanoseconds.
+    /// Time at which it began and ended, in Unix nanoseconds.
     pub time: Range<u64>,
 }
 
@@ -69,7 +69,7 @@ pub struct SpanMessage {
 }
 
 impl SpanMessage {
-    /// A span of which nothing more is said.
+    /// Creates a span of which nothing more is said.
     pub fn new(head: &Head<'_>) -> Self {
         let mut message = Message::with_capacity(SPAN_BYTES);
         message.bytes(1, &head.trace_id);
@@ -158,7 +158,7 @@ impl SpanMessage {
         self.message.message(15, |status| status.varint(3, STATUS_OK));
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn finish(mut self) -> Encoded {
         self.message.fixed32(16, self.flags);
         self.message.finish()

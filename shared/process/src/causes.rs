@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The text of an error and of everything that caused it.
+/// Returns the text of an error and of everything that caused it.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -12,7 +12,7 @@ pub struct Guarded {
     pub flag: &'static str,
     /// Where it is.
     pub path: PathBuf,
-    /// Whether it holds a secret: a key, a token, credentials.
+    /// True if it holds a secret: a key, a token, credentials.
     pub is_secret: bool,
 }
 

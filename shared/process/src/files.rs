@@ -19,7 +19,7 @@ pub fn raise_limit() -> Option<u64> {
     }
 }
 
-/// Bytes that this process may still write to the file system of a file or a directory; `None` if the system does not say.
+/// Returns the bytes that this process may still write to the file system of a file or a directory; `None` if the system does not say.
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(path).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize))

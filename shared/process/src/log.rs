@@ -67,7 +67,7 @@ pub(crate) fn flush() {
     }
 }
 
-/// The queue, with a thread that writes to `out`.
+/// Returns the queue, with a thread that writes to `out`.
 fn queue_of(
     started: &OnceLock<Arc<Queue>>,
     thread: &str,

@@ -49,7 +49,7 @@ impl Probe {
     }
 }
 
-/// The head and the body of the answer.
+/// Returns the head and the body of the answer.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;

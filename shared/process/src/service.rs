@@ -58,7 +58,7 @@ fn send(address: &OsStr, state: &str) -> Result<()> {
     Ok(())
 }
 
-/// A path, or behind `@` a name in the abstract namespace.
+/// Returns a path, or behind `@` a name in the abstract namespace.
 fn socket_address(address: &OsStr) -> Result<SocketAddr> {
     match address.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),

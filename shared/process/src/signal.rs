@@ -4,7 +4,7 @@ use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-/// A future that resolves on the first SIGTERM, SIGINT or SIGHUP after this call.
+/// Returns a future that resolves on the first SIGTERM, SIGINT or SIGHUP after this call.
 ///
 /// SIGHUP is what a terminal sends that is closed, so it must not end what runs either.
 /// A process that a service manager started has no terminal: there it is a reload, with nothing to read again, and does nothing.

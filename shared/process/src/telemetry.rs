@@ -170,7 +170,7 @@ pub fn init_from_env_with(exported: Exported) -> Result<(), InitError> {
     init_with(filter.as_deref().unwrap_or(DEFAULT_FILTER), format, exported)
 }
 
-/// The filter that the text asks for. A level that it gives to everything spares the crates of others:
+/// Returns the filter that the text asks for. A level that it gives to everything spares the crates of others:
 /// what they say at `debug`, each frame of HTTP/2, would bury what this process says.
 fn parse_filter(text: &str) -> Result<EnvFilter, InitError> {
     let plain = text

@@ -26,7 +26,7 @@ pub const LIST_ENTRIES_MAX: usize = 4 * 65_536;
 
 /// Where a message has lists, its submessages included.
 pub trait Counted {
-    /// Its lists, maps, and the submessages that have some.
+    /// Lists, maps, and the submessages that have some.
     const LISTS: Lists;
     /// True for what callers and operators ask: a refusal says what is wrong with the request, with a reason.
     const IS_ASKED: bool = false;
@@ -84,7 +84,7 @@ const ACTION_SPEC: Lists = &[(6, One(&[(5, Entries(&[])), (6, Entries(&[]))]))];
 /// `Outcomes` and `ReportOutcomesRequest`: items, and the warnings of each success.
 const OUTCOMES: Lists = &[(1, Entries(&[(3, One(&[(2, Entries(&[]))]))]))];
 
-/// True if the lists of an encoded message have more entries together.
+/// Returns true if the lists of an encoded message have more entries together.
 ///
 /// Where the message is malformed it counts as far as a decoder would get.
 pub fn has_more_entries(mut message: &[u8], lists: Lists, max: usize) -> bool {

@@ -1,6 +1,6 @@
 //! Times as events spell them. Reads no clock.
 
-/// Unix milliseconds as RFC 3339 in UTC. Years beyond 9999 do not occur on a clock that works.
+/// Returns the unix milliseconds as RFC 3339 in UTC. Years beyond 9999 do not occur on a clock that works.
 pub fn rfc3339(unix_ms: i64) -> String {
     let (days, ms_of_day) = (unix_ms.div_euclid(DAY_MS), unix_ms.rem_euclid(DAY_MS));
     let (year, month, day) = civil_from_days(days);

@@ -21,7 +21,7 @@ use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FileDescriptorSet};
 use std::collections::BTreeMap;
 
-/// The lists as the descriptors have them, as paths of tags; those of free-form objects are not decoded.
+/// Returns the lists as the descriptors have them, as paths of tags; those of free-form objects are not decoded.
 fn lists_of(message: &str, all: &BTreeMap<String, DescriptorProto>) -> Vec<Vec<i32>> {
     let mut found = Vec::new();
     for field in all.get(message).map_or(&[][..], |message| &message.field) {

@@ -92,7 +92,7 @@ fn null_counts_as_present_and_a_nested_key_does_not() {
     assert!(!opaque.has_key("inner"));
 }
 
-/// The least limit under which the object passes.
+/// Returns the least limit under which the object passes.
 fn nesting(object: &Opaque) -> usize {
     (0..)
         .find(|nesting_max| check(object.as_encoded(), *nesting_max).is_ok())

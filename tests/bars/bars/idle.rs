@@ -17,7 +17,7 @@ use crate::rounds::Extent;
 use crate::sessions::Sessions;
 use crate::statistics::Figure;
 
-/// An orchestrator that nobody talks to.
+/// Returns an orchestrator that nobody talks to.
 pub(crate) async fn idle(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let (mut memory, mut busy) = (Vec::new(), Vec::new());
     for _ in 0..IDLE_ROUNDS {

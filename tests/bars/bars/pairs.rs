@@ -15,12 +15,12 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// The product's figure.
+    /// Returns the product's figure.
     pub(crate) fn value(&self) -> Figure {
         Figure::of(self.value.iter().copied())
     }
 
-    /// The baseline's figure, and the ratio of each round.
+    /// Returns the baseline's figure, and the ratio of each round.
     pub(crate) fn baseline(&self, name: &'static str) -> Baseline {
         let ratios = self
             .value
@@ -35,7 +35,7 @@ impl Pairs {
     }
 }
 
-/// The median of sorted latencies, in milliseconds, as the bars give it.
+/// Returns the median of sorted latencies, in milliseconds, as the bars give it.
 pub(crate) fn p50(latencies: &[Duration]) -> f64 {
     quantile(latencies, 0.5).as_secs_f64() * 1_000.0
 }

@@ -17,7 +17,7 @@ use crate::rounds::Extent;
 use crate::stage::Stage;
 use crate::statistics::Figure;
 
-/// Both bars of planners.
+/// Returns both bars of planners.
 pub(crate) async fn planning(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let channel = stage.channel()?;
@@ -81,7 +81,7 @@ async fn many(
     Ok(p50(&latencies))
 }
 
-/// A goal whose planner always calls an action that there is not.
+/// Returns a goal whose planner always calls an action that there is not.
 fn refused() -> Result<CreateRunRequest, Fault> {
     let mut steps: Vec<Value> = (1..STEPS)
         .map(|index| step(&format!("call_{index}"), ACTION))
@@ -90,18 +90,18 @@ fn refused() -> Result<CreateRunRequest, Fault> {
     goal(&document(&steps))
 }
 
-/// A goal whose planner is right at once.
+/// Returns a goal whose planner is right at once.
 fn planned() -> Result<CreateRunRequest, Fault> {
     goal(&document(&[step("call", ACTION)]))
 }
 
-/// The plan of that planner.
+/// Returns the plan of that planner.
 fn given() -> Result<CreateRunRequest, Fault> {
     let document = document(&[step("call", ACTION)]);
     created(&json!({"document": document, "autonomy_level": 4}))
 }
 
-/// A goal whose planner gives this plan each time.
+/// Returns a goal whose planner gives this plan each time.
 fn goal(document: &Value) -> Result<CreateRunRequest, Fault> {
     created(&json!({
         "goal": "Hold the planner against its bar",

@@ -16,7 +16,7 @@ use crate::plans::{ACTION, Template};
 use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 
-/// All bars from two queues, one after the other.
+/// Returns all bars from two queues, one after the other.
 pub(crate) async fn queue(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let (mut bytes, mut rates) = (Pairs::default(), Pairs::default());
     let (mut bytes_of_many, mut rates_of_many) = (Pairs::default(), Pairs::default());

@@ -87,7 +87,7 @@ async fn rate(extent: &Extent) -> Result<Bar, Fault> {
     .beside(rates.baseline("contract executions of three steps")))
 }
 
-/// A loop of 1000 iterations, beside one of 100.
+/// Returns a loop of 1000 iterations, beside one of 100.
 async fn iterations(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let stage = Stage::start().await?;
     let (long, short) = (repeat(1000)?, repeat(100)?);
@@ -329,19 +329,19 @@ async fn answer_some(channel: &Channel, n_answers: usize) -> Result<Vec<Duration
     Ok(took)
 }
 
-/// A run of so many calls, one after another.
+/// Returns a run of so many calls, one after another.
 fn calls(n_steps: usize) -> Result<CreateRunRequest, Fault> {
     let steps = (0..n_steps).map(|index| call(&format!("call_{index}"))).collect();
     created(steps)
 }
 
-/// A run of one call that is repeated.
+/// Returns a run of one call that is repeated.
 fn repeat(n_iterations: usize) -> Result<CreateRunRequest, Fault> {
     let config = json!({"tool_name": ACTION, "tool_args": payload(), "max_iterations": n_iterations});
     created(vec![json!({"key": "again", "type": "loop", "config": config})])
 }
 
-/// A run that asks, and then calls.
+/// Returns a run that asks, and then calls.
 fn question() -> Result<CreateRunRequest, Fault> {
     let config = json!({"question": "Shall it go on?", "input_type": "text"});
     created(vec![

@@ -20,7 +20,7 @@ use crate::report::{Aim, Bar};
 use crate::rounds::Extent;
 use crate::stage::IN_FLIGHT_MAX;
 
-/// All bars of security. In each round all take turns.
+/// Returns all bars of security. In each round all take turns.
 pub(crate) async fn secure(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let plain = Place::start(Guard::Nothing).await?;
     let encrypted = Place::start(Guard::Certificates).await?;
@@ -234,7 +234,7 @@ impl Certificates {
     }
 }
 
-/// A new token, and its entry in a policy.
+/// Returns a new token, and its entry in a policy.
 fn token(name: &str, role: &str) -> Result<(String, String), Fault> {
     let mut command = Command::new(Binaries::build()?.orchestrator);
     let made = command.args(["token", "new", "--name", name]).output()?;
@@ -253,7 +253,7 @@ fn token(name: &str, role: &str) -> Result<(String, String), Fault> {
     Ok((token.to_owned(), entry))
 }
 
-/// A token that an issuer has signed, with the issuer's entry in a policy, whose keys stand in a file.
+/// Returns a token that an issuer has signed, with the issuer's entry in a policy, whose keys stand in a file.
 async fn signed_token(
     directory: &PrivateDirectory,
     name: &str,

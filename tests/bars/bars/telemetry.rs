@@ -21,7 +21,7 @@ use crate::rounds::Extent;
 use crate::stage::IN_FLIGHT_MAX;
 use crate::statistics::Figure;
 
-/// All bars of telemetry. In each round all take turns, at both loads.
+/// Returns all bars of telemetry. In each round all take turns, at both loads.
 pub(crate) async fn telemetry(extent: &Extent) -> Result<Vec<Bar>, Fault> {
     let hangs = Receiver::start_with(|_| Reply::Silence).await?;
     let single = Load {
@@ -254,7 +254,7 @@ fn bars(load: &Load, sampled: &Sampled) -> Result<Vec<Bar>, Fault> {
     Ok(bars)
 }
 
-/// How many of the spans of all executions came to the collector that got the least of them, in percent.
+/// Returns the number of of that the spans of all executions came to the collector that got the least of them, in percent.
 async fn share_arrived(places: &[Place]) -> Result<f64, Fault> {
     let traces_all = |place: &&Place| [With::Traces(ALL), With::Handlers].contains(&place.with);
     let mut least = f64::INFINITY;
@@ -408,7 +408,7 @@ async fn figures_of(orchestrator: &Orchestrator) -> Result<String, Fault> {
     wait_for("the listener of figures", START_LIMIT, told).await
 }
 
-/// A file with one sink.
+/// Returns a file with one sink.
 fn sinks(directory: &PrivateDirectory, receiver: &Receiver) -> Result<String, Fault> {
     let (file, secret) = (directory.join("sinks.toml"), directory.join("sink.secret"));
     std::fs::write(&secret, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;

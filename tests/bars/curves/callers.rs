@@ -61,7 +61,7 @@ pub(super) async fn by_workers(size: &Size) -> Result<Vec<(&'static str, Curve)>
     Ok(vec![("workers", curve)])
 }
 
-/// Another worker of the floor.
+/// Returns another worker of the floor.
 async fn floor_worker(stage: &Stage) -> Result<ChildProcess, Fault> {
     let mut command = Command::new(std::env::current_exe()?);
     let stderr = stage.directory().join("floor.stderr");

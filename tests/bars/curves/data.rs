@@ -16,7 +16,7 @@ pub(super) struct Results {
     pub(super) curves: BTreeMap<String, Curve>,
 }
 
-/// One curve.
+/// A curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Curve {
     pub(super) measured: Measured,
@@ -34,7 +34,7 @@ pub(crate) struct Measured {
     pub(super) machine: Machine,
 }
 
-/// One line of a curve.
+/// A line of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Series {
     pub(super) name: String,
@@ -105,7 +105,7 @@ pub(crate) struct BarLines {
     pub(super) bars: Vec<BarLine>,
 }
 
-/// One bar.
+/// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct BarLine {
     pub(super) measured: Measured,

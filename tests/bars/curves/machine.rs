@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-/// The date, in UTC.
+/// Returns the date, in UTC.
 pub(super) fn today() -> Result<String, Fault> {
     said_by(Command::new("date").args(["-u", "+%Y-%m-%d"]))
 }
@@ -59,7 +59,7 @@ fn said_by(command: &mut Command) -> Result<String, Fault> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// The first line of this name in one of the kernel's files.
+/// Returns the first line of this name in one of the kernel's files.
 fn field(file: &str, name: &str) -> Result<String, Fault> {
     let text = fs::read_to_string(file)?;
     let line = text
@@ -69,7 +69,7 @@ fn field(file: &str, name: &str) -> Result<String, Fault> {
     Ok(line.unwrap_or("unknown").trim().to_owned())
 }
 
-/// The type of the file system that temporary directories lie on.
+/// Returns the type of the file system that temporary directories lie on.
 fn file_system() -> Result<String, Fault> {
     let directory = std::env::temp_dir().canonicalize()?;
     let mounts = fs::read_to_string("/proc/mounts")?;

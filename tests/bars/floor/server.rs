@@ -129,7 +129,7 @@ impl Floor {
         Ok(ExecutePlanResponse { result: Some(result) })
     }
 
-    /// All workers in turn.
+    /// Returns all workers in turn.
     fn worker_for(&self, number: u64) -> Result<Responses, Status> {
         let workers = self.0.workers.lock().expect("nobody panics while holding it");
         let turn = number as usize % workers.len().max(1);

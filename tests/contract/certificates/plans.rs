@@ -6,7 +6,7 @@ use escapement_model::opaque::StructBuilder;
 use escapement_tests::Dice;
 use std::sync::Arc;
 
-/// A request without a deadline that could bind.
+/// Returns a request without a deadline that could bind.
 pub(crate) fn request(dice: &mut Dice) -> Arc<Request> {
     let mut draft = RequestDraft {
         plan: Some(plan(dice)),

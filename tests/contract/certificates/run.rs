@@ -279,7 +279,7 @@ impl Run<'_> {
         })
     }
 
-    /// False if the input is refused.
+    /// Returns false if the input is refused.
     fn feed(&mut self, input: Input) -> bool {
         if let Some(due) = self.execution.next_due_ms().filter(|due| *due < self.now) {
             self.uncounted.push((due, self.now));

@@ -205,7 +205,7 @@ async fn subscribe(witness: Arc<Witness>, caller: Caller, mut goes_on: watch::Re
     }
 }
 
-/// Another request under an id that is asked for already. Either of the two may be the one that is accepted, so it has
+/// Returns another request under an id that is asked for already. Either of the two may be the one that is accepted, so it has
 /// the same priority: the order of starts is judged by the id.
 fn contradiction(known: &Known, dice: &mut Dice) -> Known {
     let mut other = request(dice);

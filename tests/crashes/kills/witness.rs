@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::caller::{Caller, No};
 use crate::world::LIMIT;
 
-/// One request that somebody sent.
+/// A request that somebody sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) request: SubmitPlanRequest,
@@ -77,7 +77,7 @@ impl Witness {
         }
     }
 
-    /// True if it is still the same process life.
+    /// Returns true if it is still the same process life.
     pub(crate) fn is_now(&self, since: Since) -> bool {
         self.life.load(Ordering::Relaxed) == since.life
     }

@@ -47,7 +47,7 @@ impl Inner {
         format!("{ROOT}{}", self.id)
     }
 
-    /// The name of a path on this disk.
+    /// Returns the name of a path on this disk.
     pub(crate) fn name(&self, path: &Path) -> Option<String> {
         let name = path.strip_prefix(self.root()).ok()?;
         name.to_str().map(str::to_owned)
@@ -64,7 +64,7 @@ fn disks() -> MutexGuard<'static, BTreeMap<u64, Weak<Inner>>> {
     DISKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The disk of a path and the name there.
+/// Returns the disk of a path and the name there.
 pub(crate) fn find(path: &str) -> Option<(Arc<Inner>, &str)> {
     let (id, name) = path.strip_prefix(ROOT)?.split_once('/')?;
     let disk = disks().get(&id.parse().ok()?)?.upgrade()?;
@@ -78,7 +78,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         Self::with(State::default())
     }
@@ -93,7 +93,7 @@ impl Disk {
         Self { inner }
     }
 
-    /// A second disk with the same files, all of them durable, nothing open, nothing planned.
+    /// Returns a second disk with the same files, all of them durable, nothing open, nothing planned.
     #[must_use]
     pub fn copy(&self) -> Self {
         let image = self.inner.state().image();
@@ -112,7 +112,7 @@ impl Disk {
         moments.into_iter().map(Self::with).collect()
     }
 
-    /// A second disk with the same files and the same unsynced changes, on which nothing is open.
+    /// Returns a second disk with the same files and the same unsynced changes, on which nothing is open.
     #[must_use]
     pub fn fork(&self) -> Self {
         let moment = self.inner.state().moment();
@@ -150,7 +150,7 @@ impl Disk {
         self.inner.state().plan(plan);
     }
 
-    /// True if everything has stopped as planned and nobody has said yet what it was.
+    /// Returns true if everything has stopped as planned and nobody has said yet what it was.
     pub fn is_stopped(&self) -> bool {
         self.inner.state().is_stopped()
     }
@@ -170,12 +170,12 @@ impl Disk {
         self.inner.state().names()
     }
 
-    /// A file as reads show it.
+    /// Returns a file as reads show it.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         self.inner.state().content(name).map(<[u8]>::to_vec)
     }
 
-    /// A file as a power cut that loses everything would leave it.
+    /// Returns a file as a power cut that loses everything would leave it.
     pub fn durable_content(&self, name: &str) -> Option<Vec<u8>> {
         self.inner.state().durable(name).map(<[u8]>::to_vec)
     }

@@ -90,7 +90,7 @@ impl Handle {
         Ok(self.state()?.locks(self.file).is_reserved())
     }
 
-    /// A region of the shared memory, made where asked for.
+    /// Returns a region of the shared memory, made where asked for.
     pub(crate) fn memory(
         &self,
         index: usize,

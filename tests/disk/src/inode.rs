@@ -1,4 +1,4 @@
-//! One file: what reads show, what is durable, and the changes between the two. Knows no name.
+//! A file: what reads show, what is durable, and the changes between the two. Knows no name.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -239,7 +239,7 @@ impl Change {
         }
     }
 
-    /// The sectors that it changes in a file of that length.
+    /// Returns the sectors that it changes in a file of that length.
     fn sectors(&self, length_before: usize) -> Range<usize> {
         let (start, end) = match self {
             Self::Write { offset, bytes } => (*offset, offset + bytes.len()),
@@ -258,7 +258,7 @@ fn mood(dice: &mut dyn FnMut(u64) -> u64) -> Mood {
     }
 }
 
-/// A number below the bound.
+/// Returns a number below the bound.
 pub(crate) fn below(dice: &mut dyn FnMut(u64) -> u64, bound: usize) -> usize {
     usize::try_from(dice(bound as u64)).expect("the dice stay below their bound") % bound.max(1)
 }

@@ -58,7 +58,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All calls that change something.
+    /// Returns all calls that change something.
     pub fn calls(&self) -> u64 {
         self.writes + self.syncs + self.truncates + self.deletes + self.creates
     }
@@ -74,7 +74,7 @@ pub(crate) enum Call {
     Create,
 }
 
-/// Why a call was not done.
+/// Reason why a call was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No space.

@@ -17,7 +17,7 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The address of a region, which stays where it is as long as this lives; `None` if there is none yet.
+    /// Returns the address of a region, which stays where it is as long as this lives; `None` if there is none yet.
     pub(crate) fn region(&self, index: usize) -> Option<*const AtomicU64> {
         let regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         regions.get(index).map(|region| region.as_ptr())
@@ -350,7 +350,7 @@ impl State {
         }
     }
 
-    /// The files as reads show them, durable, on a disk where nothing is open.
+    /// Returns the files as reads show them, durable, on a disk where nothing is open.
     pub(crate) fn image(&self) -> Self {
         let mut image = Self::default();
         for (name, file) in self.names.iter() {

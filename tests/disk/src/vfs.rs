@@ -30,7 +30,7 @@ struct DiskFile {
     handle: *mut Handle,
 }
 
-/// The name of the VFS, which is registered behind this.
+/// Returns the name of the VFS, which is registered behind this.
 pub(crate) fn registered() -> &'static CStr {
     static REGISTERED: OnceLock<c_int> = OnceLock::new();
     let code = REGISTERED.get_or_init(|| {
@@ -92,7 +92,7 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// The code of a fault, where an I/O error is this one.
+/// Returns the code of a fault, where an I/O error is this one.
 fn code(done: Result<(), Fault>, io_error: c_int) -> c_int {
     match done {
         Ok(()) => ffi::SQLITE_OK,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use escapement_store::{Files, OpenFile};
 use escapement_test_disk::{Disk, Failure, Plan, Stop};
 
-/// A generator of dice that needs nothing else.
+/// Returns a generator of dice that needs nothing else.
 fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |bound| {
@@ -21,7 +21,7 @@ fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The whole of a file.
+/// Returns the whole of a file.
 fn read(file: &dyn OpenFile) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(file.length()?).unwrap()];
     let n_read = file.read_at(&mut bytes, 0)?;
@@ -49,7 +49,7 @@ impl Place {
         self.files.open(&self.path(name), true).unwrap()
     }
 
-    /// A file whose name is durable.
+    /// Returns a file whose name is durable.
     fn create(&self, name: &str) -> Box<dyn OpenFile> {
         let file = self.open(name);
         self.files.sync_directory(&self.disk.directory()).unwrap();

@@ -19,7 +19,7 @@ use escapement_wire::worker::v1::{
 use serde_json::json;
 use tonic::{Code, Request, Status};
 
-/// The credential of an attempt, written as the page says and not by the product's own code.
+/// Returns the credential of an attempt, written as the page says and not by the product's own code.
 fn bearer(token: &[u8]) -> String {
     let mut text = format!("esa_{}", base64url(token));
     let mut crc = u32::MAX;
@@ -55,7 +55,7 @@ pub(super) fn shows<T>(bearer: &str, message: T) -> Request<T> {
     request
 }
 
-/// The credential of this attempt.
+/// Returns the credential of this attempt.
 pub(super) fn of(assignment: &Assignment) -> String {
     bearer(&assignment.attempt_token)
 }

@@ -67,7 +67,7 @@ async fn asked(world: &World, token: &Token) -> InputRequest {
     asked_by(world, token, "").await
 }
 
-/// The first thing that this run asks, or any.
+/// Returns the first thing that this run asks, or any.
 async fn asked_by(world: &World, token: &Token, run_id: &str) -> InputRequest {
     let asked = wait_for("the run asks", LIMIT, || {
         let mut inbox = InboxServiceClient::new(world.orchestrator.channel());

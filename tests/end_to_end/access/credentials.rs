@@ -72,7 +72,7 @@ impl Token {
         format!("[[token]]\nname = \"{name}\"\nsha256 = \"{sha256}\"\n{more}\n")
     }
 
-    /// A request that shows it.
+    /// Returns a request that shows it.
     pub(crate) fn shows<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.metadata_mut().insert("authorization", self.header());
@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// The text of a policy with these entries, and a namespace beside the one that is always there.
+/// Returns the text of a policy with these entries, and a namespace beside the one that is always there.
 pub(crate) fn policy(entries: &[String]) -> String {
     let mut text = "version = 1\n[[namespace]]\nname = \"other\"\n".to_owned();
     for entry in entries {
@@ -89,7 +89,7 @@ pub(crate) fn policy(entries: &[String]) -> String {
     text
 }
 
-/// An orchestrator with a policy at which it looks every second, and the policy's file.
+/// Returns an orchestrator with a policy at which it looks every second, and the policy's file.
 pub(crate) async fn world_with(entries: &[String]) -> (World, PathBuf) {
     world_that_looks(entries, 1_000).await
 }

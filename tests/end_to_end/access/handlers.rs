@@ -13,7 +13,7 @@ use escapement_wire::v1::{Execution, GetExecutionRequest, ListExecutionsRequest,
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// A plan document of one step.
+/// Returns a plan document of one step.
 fn document(action: &str) -> Value {
     json!({
         "id": fresh_id(), "version": 1, "created_at": 1_766_016_000_000_i64, "name": "nested",
@@ -61,7 +61,7 @@ impl Scene {
         (execution_id, answer.into_inner().result.unwrap())
     }
 
-    /// The children of an execution.
+    /// Returns the children of an execution.
     async fn children(&self, execution_id: &str) -> Vec<Execution> {
         let mut plans = PlanExecutionServiceClient::new(self.secure.world.orchestrator.channel());
         let list = ListExecutionsRequest {

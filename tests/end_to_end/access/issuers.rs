@@ -15,7 +15,7 @@ use tonic::transport::Endpoint;
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 
-/// A request that shows the token.
+/// Returns a request that shows the token.
 fn showing<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let header = format!("Bearer {token}").parse().unwrap();
@@ -23,13 +23,13 @@ fn showing<T>(token: &str, message: T) -> Request<T> {
     request
 }
 
-/// The claims of somebody whose token ends that many seconds from now.
+/// Returns the claims of somebody whose token ends that many seconds from now.
 fn claims(sub: &str, seconds: u64) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     json!({"iss": "https://issuer.example", "aud": "escapement", "sub": sub, "exp": now.as_secs() + seconds})
 }
 
-/// The entry of a policy for the issuer whose keys are there.
+/// Returns the entry of a policy for the issuer whose keys are there.
 pub(crate) fn entry(keys: &str) -> String {
     entry_of("https://issuer.example", keys)
 }

@@ -47,7 +47,7 @@ impl Who {
         format!("roles = [\"{column}\"]\nnamespaces = {namespaces:?}\npayloads = {payloads}")
     }
 
-    /// True if its role holds where everything lies.
+    /// Returns true if its role holds where everything lies.
     fn is_here(self) -> bool {
         !matches!(self.column, "viewer" | "submitter") || self.namespaces.contains(&"other")
     }
@@ -62,7 +62,7 @@ struct Caller {
     bearer: Option<String>,
 }
 
-/// The marks of each call, by its path, in the order of the page's columns.
+/// Returns the marks of each call, by its path, in the order of the page's columns.
 pub(super) fn table() -> BTreeMap<String, Vec<String>> {
     let page = std::fs::read_to_string(checkout::root().join("deploy/AUTHORIZATION.md")).unwrap();
     let table = page.split_once("<!-- table -->\n").unwrap().1;
@@ -119,7 +119,7 @@ fn expected(mark: &str, who: Who) -> Expected {
     }
 }
 
-/// The reason of a refusal.
+/// Returns the reason of a refusal.
 fn reason_of(found: &Result<Bytes, Status>) -> Option<String> {
     let status = found.as_ref().err()?;
     let details = status.get_error_details();
@@ -153,7 +153,7 @@ async fn the_same_over_tls_and_by_certificates() {
     every_cell(&cast, &secure.world, &channel, certified).await;
 }
 
-/// Each role: where everything lies, elsewhere, and in both places.
+/// Returns each role: where everything lies, elsewhere, and in both places.
 fn everybody() -> Vec<Who> {
     let who = |column, namespaces, payloads| Who {
         column,
@@ -231,7 +231,7 @@ impl Cast {
         worker
     }
 
-    /// An attempt that is under way in the namespace in which nothing else lies: its execution and its credential.
+    /// Returns an attempt that is under way in the namespace in which nothing else lies: its execution and its credential.
     async fn attempt(&self, channel: &Channel, worker: &mut ScriptedWorker) -> (String, String) {
         let submission = request(plan([step(0, "work")])).as_submission();
         let mut plans = PlanExecutionServiceClient::new(channel.clone());
@@ -260,7 +260,7 @@ impl Cast {
     }
 }
 
-/// Every call of the page: those that are about what lies in a namespace are about what there is, the others say nothing.
+/// Returns every call of the page: those that are about what lies in a namespace are about what there is, the others say nothing.
 fn every_call(things: &Things, execution_id: &str) -> Vec<Call> {
     let known = calls(things).into_iter();
     let known = known.chain(contract_calls(execution_id, None));

@@ -65,7 +65,7 @@ impl Session {
         self.heard.message().await.unwrap().unwrap().message.unwrap()
     }
 
-    /// The actions that were refused, if the session was welcome.
+    /// Returns the actions that were refused, if the session was welcome.
     pub(super) async fn refused_actions(&mut self) -> Vec<String> {
         match self.next().await {
             Heard::Welcome(welcome) => welcome
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// The reason for which it was refused, with this code.
+    /// Returns the reason for which it was refused, with this code.
     async fn refusal(&mut self, code: Code) -> String {
         match self.next().await {
             Heard::SessionError(error) if error.code() == code => {
@@ -87,12 +87,12 @@ impl Session {
         }
     }
 
-    /// The reason for which it was refused for good.
+    /// Returns the reason for which it was refused for good.
     pub(super) async fn denial(&mut self) -> String {
         self.refusal(Code::Unauthorized).await
     }
 
-    /// Why it is to come again.
+    /// Returns the reason why it is to come again.
     pub(super) async fn reconnect(&mut self) -> String {
         match self.next().await {
             Heard::Reconnect(told) => told.reason,

@@ -179,7 +179,7 @@ pub(super) async fn things(world: &World, owner: &Token) -> Things {
     }
 }
 
-/// An execution in the namespace of its owner, settled.
+/// Returns an execution in the namespace of its owner, settled.
 pub(super) async fn execution(world: &World, owner: &Token, worker: &mut ScriptedWorker) -> String {
     let mut submission = request(plan([step(0, "work")])).as_submission();
     submission.namespace = "other".to_owned();
@@ -202,7 +202,7 @@ pub(super) struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
-    /// True if the answer tells of what there is.
+    /// Returns true if the answer tells of what there is.
     pub(super) fn are_in(&self, answer: &[u8]) -> bool {
         let Things { run_id, ended, .. } = self.things;
         let told = [SECRET, run_id, ended, self.execution_id];
@@ -210,7 +210,7 @@ impl Secrets<'_> {
     }
 }
 
-/// True if so is the call answered to those who have no business in the namespace and a role for the call elsewhere.
+/// Returns true if so is the call answered to those who have no business in the namespace and a role for the call elsewhere.
 pub(super) fn is_elsewhere(secrets: &Secrets<'_>, call: &Call, found: &Result<Bytes, Status>) -> bool {
     let code = found.as_ref().err().map(Status::code);
     match call.elsewhere {
@@ -221,7 +221,7 @@ pub(super) fn is_elsewhere(secrets: &Secrets<'_>, call: &Call, found: &Result<By
     }
 }
 
-/// True if so is the call answered to those who may make it.
+/// Returns true if so is the call answered to those who may make it.
 pub(super) fn is_through(secrets: &Secrets<'_>, call: &Call, found: &Result<Bytes, Status>) -> bool {
     let refusals = [Code::PermissionDenied, Code::Unauthenticated, Code::NotFound];
     match (found, call.kind) {
@@ -348,7 +348,7 @@ async fn roles_elsewhere_and_another_users_role_give_nothing_here() {
     assert!(wrong.is_empty(), "{} cells:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// True if the text stands in the message.
+/// Returns true if the text stands in the message.
 fn holds(message: &[u8], text: &str) -> bool {
     message
         .windows(text.len())

@@ -99,7 +99,7 @@ impl Flaw {
     }
 }
 
-/// One attempt that the worker was not released from.
+/// An attempt that the worker was not released from.
 struct Attempt {
     body: Option<AbortHandle>,
     outcome: Option<AttemptOutcome>,
@@ -113,7 +113,7 @@ struct FlawedWorker {
     ended: mpsc::Receiver<AttemptOutcome>,
 }
 
-/// One stream.
+/// A stream.
 struct Stream {
     tx: mpsc::Sender<SessionRequest>,
     seq: u64,

@@ -16,7 +16,7 @@ use std::process::Command;
 
 const ARCHIVE: &str = "programs.tar.gz";
 
-/// The programs of every kept version, unpacked.
+/// Returns the programs of every kept version, unpacked.
 fn programs() -> Vec<PrivateDirectory> {
     if let Some(folder) = wanted().filter(|folder| !folder.join(ARCHIVE).exists()) {
         let mut archive = Command::new("git");

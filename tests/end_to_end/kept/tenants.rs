@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tonic::{Code, Status};
 
-/// The owner, somebody of another namespace, and whoever works.
+/// Returns the owner, somebody of another namespace, and whoever works.
 fn entries(owner: &Token, neighbour: &Token) -> [String; 3] {
     [
         owner.entry("owner", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),

@@ -67,7 +67,7 @@ fn said(value: Option<&AnyValue>) -> Value {
     }
 }
 
-/// A record as the line in JSON that says the same.
+/// Returns a record as the line in JSON that says the same.
 fn line(record: &LogRecord) -> Value {
     assert!(record.time_unix_nano > 0 && record.observed_time_unix_nano > 0);
     let mut line = fields(&record.attributes);
@@ -80,7 +80,7 @@ fn line(record: &LogRecord) -> Value {
     Value::Object(line)
 }
 
-/// The lines that stderr got, without their times.
+/// Returns the lines that stderr got, without their times.
 fn lines(log: &str) -> Vec<Value> {
     let untimed = |line: &str| {
         let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();

@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// The figure of a sample; `None` for parts of histograms that their counts imply.
+/// Returns the figure of a sample; `None` for parts of histograms that their counts imply.
 fn figure(sample: &str) -> Option<String> {
     let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
     if name.ends_with("_bucket") || name.ends_with("_sum") {
@@ -150,7 +150,7 @@ async fn every_figure_of_the_page_is_seen_above_zero() {
     assert_eq!(at_zero, NEVER_SEEN);
 }
 
-/// A sink that takes its events, one that refuses them, and one that is away.
+/// Returns a sink that takes its events, one that refuses them, and one that is away.
 async fn of_sinks() -> Seen {
     let (takes, refuses) = (
         Receiver::start(204).await.unwrap(),
@@ -470,7 +470,7 @@ async fn of_callers() -> Seen {
     seen
 }
 
-/// A full disk, and a client that comes with TLS where none is spoken.
+/// Returns a full disk, and a client that comes with TLS where none is spoken.
 async fn of_the_store() -> Seen {
     let mut seen = Seen::default();
     let (world, layer) = world_on_a_disk().await;

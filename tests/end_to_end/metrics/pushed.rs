@@ -103,7 +103,7 @@ fn labels(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     attributes.iter().map(label).collect()
 }
 
-/// The series as Prometheus names them.
+/// Returns the series as Prometheus names them.
 fn samples(of_one: &ResourceMetrics) -> BTreeMap<String, f64> {
     let scopes = of_one.scope_metrics.iter();
     let metrics = scopes.flat_map(|scope| &scope.metrics);
@@ -178,7 +178,7 @@ fn named(name: &str, labels: &BTreeMap<String, String>) -> String {
     format!("{name}{labels:?}")
 }
 
-/// A series of a scrape, named as above.
+/// Returns a series of a scrape, named as above.
 fn renamed(series: &str) -> String {
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     let labels = labels.strip_suffix('}').unwrap().split("\",");
@@ -298,7 +298,7 @@ async fn a_duration_names_the_last_trace_that_is_exported() {
     checked_by_promtool(&text);
 }
 
-/// A collector, and an orchestrator with this flag that sends it all traces, and metrics each second.
+/// Returns a collector, and an orchestrator with this flag that sends it all traces, and metrics each second.
 async fn pushing(flag: &str, value: &str) -> (Collector, World) {
     let collector = Collector::default();
     let url = collector.serve().await;

@@ -21,7 +21,7 @@ async fn readiness(address: &str, status: u16, text: &str) {
         .unwrap();
 }
 
-/// An orchestrator that shows figures, on a disk that can be full.
+/// Returns an orchestrator that shows figures, on a disk that can be full.
 pub(super) async fn world_on_a_disk() -> (World, FaultLayer) {
     let directory = PrivateDirectory::new("readiness").unwrap();
     let layer = FaultLayer::new(&directory.join("layer"), &directory.join("store")).unwrap();

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The code with which `worker health` ends.
+/// Returns the code with which `worker health` ends.
 fn health(address: &str) -> Option<i32> {
     let mut command = Command::new(Binaries::build().unwrap().worker);
     let output = command.args(["health", "--metrics-listen", address]).output();

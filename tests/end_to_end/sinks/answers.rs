@@ -8,7 +8,7 @@ use escapement_tests::{ClosedPort, PrivateDirectory, ReceivedRequest, Receiver, 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A receiver that replies in this order, and takes everything behind it.
+/// Returns a receiver that replies in this order, and takes everything behind it.
 async fn replying<const N: usize>(replies: [Reply; N]) -> Receiver {
     let next = AtomicUsize::new(0);
     let script = move |_: &ReceivedRequest| {

@@ -8,7 +8,7 @@ use escapement_wire::v1::ListExecutionsRequest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A receiver that takes nothing until it is told to.
+/// Returns a receiver that takes nothing until it is told to.
 async fn waiting() -> (Receiver, Arc<AtomicBool>) {
     let takes = Arc::new(AtomicBool::new(false));
     let taking = Arc::clone(&takes);

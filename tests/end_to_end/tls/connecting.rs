@@ -96,7 +96,7 @@ async fn with_encryption_it_listens_everywhere() {
     assert!(secure.world.orchestrator.address().ip().is_unspecified());
 }
 
-/// A client that speaks this version only, and asks for these protocols by ALPN.
+/// Returns a client that speaks this version only, and asks for these protocols by ALPN.
 fn client(secure: &SecureWorld, version: &'static SupportedProtocolVersion, alpn: &[&str]) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     let root = CertificateDer::from_pem_slice(secure.servers.pem().as_bytes()).unwrap();

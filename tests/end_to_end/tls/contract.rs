@@ -10,7 +10,7 @@ use escapement_wire::runs::v1::run::State;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A plan of one step that the stock worker does.
+/// Returns a plan of one step that the stock worker does.
 fn document() -> Value {
     json!({"schema": "escapement.plan/1", "name": "Apart", "steps": [
         {"key": "a", "type": "tool_call", "config": {"tool_name": "echo", "tool_args": {"n": 1}}}

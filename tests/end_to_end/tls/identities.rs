@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tonic::transport::Channel;
 
-/// True if a call over it is answered. With TLS 1.3 a client hears of its refusal only after its handshake.
+/// Returns true if a call over it is answered. With TLS 1.3 a client hears of its refusal only after its handshake.
 async fn is_answered(channel: Result<Channel, tonic::transport::Error>) -> bool {
     let Ok(channel) = channel else { return false };
     FleetServiceClient::new(channel)

@@ -6,7 +6,7 @@ use escapement_tests::{Binaries, ChildProcess, Orchestrator, PrivateDirectory, c
 use std::path::Path;
 use std::process::Command;
 
-/// The commands of the first block for a shell, one a line, continued lines joined.
+/// Returns the commands of the first block for a shell, one a line, continued lines joined.
 fn commands() -> Vec<String> {
     let page = std::fs::read_to_string(checkout::root().join("deploy/TLS.md")).unwrap();
     let block = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();

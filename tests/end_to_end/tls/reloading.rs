@@ -177,7 +177,7 @@ async fn what_is_swapped_under_load_is_served_in_time_and_what_is_in_flight_stay
     );
 }
 
-/// True if a caller that trusts this authority and shows this certificate is answered. In TLS 1.3 only an answer tells that.
+/// Returns true if a caller that trusts this authority and shows this certificate is answered. In TLS 1.3 only an answer tells that.
 async fn lets_in(secure: &SecureWorld, servers: &Authority, shown: &Issued) -> bool {
     let endpoint = Endpoint::from_shared(secure.world.orchestrator.url()).unwrap();
     let endpoint = endpoint.tls_config(client_tls(servers, Some(shown))).unwrap();

@@ -1,4 +1,4 @@
-//! One execution: a small plan and whatever may happen to it, in lock step with the second interpreter. Nothing here is
+//! An execution: a small plan and whatever may happen to it, in lock step with the second interpreter. Nothing here is
 //! a rule.
 
 mod happened;
@@ -34,7 +34,7 @@ pub(crate) fn run(input: &[u8]) {
     play(input);
 }
 
-/// A valid request of few steps with small limits, made of the bytes.
+/// Returns a valid request of few steps with small limits, made of the bytes.
 pub fn draft(input: &[u8]) -> RequestDraft {
     made::draft(&mut Source::new(input))
 }
@@ -410,7 +410,7 @@ fn execution_id() -> escapement_model::ExecutionId {
     seeds::id(3, 1).parse().expect("it is one")
 }
 
-/// The last step of a plan that is larger than any that is played.
+/// Returns the last step of a plan that is larger than any that is played.
 fn foreign_step() -> StepIndex {
     static STEP: OnceLock<StepIndex> = OnceLock::new();
     *STEP.get_or_init(|| {

@@ -36,7 +36,7 @@ pub(crate) struct Fixture {
     _directory: Scratch,
 }
 
-/// The execution that some of them have as their parent.
+/// Returns the execution that some of them have as their parent.
 pub(crate) fn parent(n: u8) -> ExecutionId {
     seeds::id(4, n).parse().expect("it is one")
 }

@@ -26,10 +26,10 @@ pub use mutate::Mutator;
 use std::io;
 use std::path::Path;
 
-/// One target.
+/// A target.
 #[derive(Debug)]
 pub struct Target {
-    /// As in `tests/corpus/NAME`.
+    /// Same as in `tests/corpus/NAME`.
     pub name: &'static str,
     run: fn(&[u8]),
     seeds: fn() -> Vec<Vec<u8>>,
@@ -89,7 +89,7 @@ pub const TARGETS: [Target; 10] = [
     },
 ];
 
-/// The target of that name.
+/// Returns the target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -43,7 +43,7 @@ pub struct Answer {
 }
 
 impl Lockstep {
-    /// An execution that was accepted.
+    /// Creates an execution that was accepted.
     ///
     /// # Panics
     /// Both have different canonical orders.
@@ -91,7 +91,7 @@ impl Lockstep {
         self.core.request().plan().canonical_order().iter().copied()
     }
 
-    /// The place of a step in the plan's list.
+    /// Returns the place of a step in the plan's list.
     ///
     /// # Panics
     /// The plan has no such step.
@@ -233,7 +233,7 @@ impl Lockstep {
         self.n_compared = entries.len();
     }
 
-    /// Everything that the future depends on is the same, field by field.
+    /// Returns everything that the future depends on is the same, field by field.
     ///
     /// # Panics
     /// The two differ.

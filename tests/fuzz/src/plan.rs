@@ -87,7 +87,7 @@ fn is_compared(draft: &RequestDraft, input: &[u8]) -> bool {
     size <= 12 || (size <= 100 && is_drawn)
 }
 
-/// The reference that a path names.
+/// Returns the reference that a path names.
 fn step_and_item(field: &str) -> Option<(usize, usize)> {
     let (step, item) = field.strip_prefix("plan.steps[")?.split_once("].depends_on[")?;
     Some((step.parse().ok()?, item.strip_suffix(']')?.parse().ok()?))
@@ -148,7 +148,7 @@ fn check_same_through_execute(accepted: &Request, request: &v1::SubmitPlanReques
     assert_eq!(again.digest(), accepted.digest());
 }
 
-/// A request that is valid as long as no byte says otherwise.
+/// Returns a request that is valid as long as no byte says otherwise.
 fn request(source: &mut Source<'_>) -> v1::SubmitPlanRequest {
     let n_steps = source.below(12);
     let mut plan = v1::Plan {
@@ -252,7 +252,7 @@ fn id(source: &mut Source<'_>, kind: u8) -> String {
     }
 }
 
-/// The usual text, or any other, or one that is as long as may be or longer.
+/// Returns the usual text, or any other, or one that is as long as may be or longer.
 fn label(source: &mut Source<'_>, usual: &str) -> String {
     match source.byte() {
         0..=219 => usual.to_owned(),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Field paths with their codes.
 pub(crate) type Findings = BTreeSet<(String, &'static str)>;
 
-/// Everything that forbids the request. Does not measure the plan as a whole and names more than
+/// Returns everything that forbids the request. Does not measure the plan as a whole and names more than
 /// 1000.
 pub(crate) fn findings(draft: &RequestDraft, concurrency_limit: u32) -> Findings {
     let mut found = Findings::new();
@@ -196,7 +196,7 @@ fn of_references(plan: &PlanDraft) -> Findings {
         .collect()
 }
 
-/// Every reference with the step that it leads to; of those that say the same in one list the first alone.
+/// Returns every reference with the step that it leads to; of those that say the same in one list the first alone.
 fn references(plan: &PlanDraft) -> Vec<(usize, usize, Option<usize>)> {
     let mut references = Vec::new();
     for (step, draft) in plan.steps.iter().enumerate() {
@@ -265,7 +265,7 @@ impl Walk {
     }
 }
 
-/// The steps from which references lead back to themselves, by definition: over one step or over several.
+/// Returns the steps from which references lead back to themselves, by definition: over one step or over several.
 pub(crate) fn steps_on_cycles(plan: &PlanDraft, without: &BTreeSet<Reference>) -> BTreeSet<usize> {
     let n = plan.steps.len();
     let mut leads_to = vec![vec![false; n]; n];
@@ -284,7 +284,7 @@ pub(crate) fn steps_on_cycles(plan: &PlanDraft, without: &BTreeSet<Reference>) -
     (0..n).filter(|step| leads_to[*step][*step]).collect()
 }
 
-/// The id in lower case, or `None` if it is no canonical UUID v4.
+/// Returns the id in lower case, or `None` if it is no canonical UUID v4.
 pub(crate) fn normal_id(text: &str) -> Option<String> {
     let groups: Vec<&str> = text.split('-').collect();
     let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();

@@ -15,14 +15,14 @@ use std::sync::Arc;
 /// When everything happens, in Unix milliseconds.
 pub(crate) const UNIX_MS: i64 = 1_766_016_000_000;
 
-/// A UUID v4 that counts.
+/// Returns a UUID v4 that counts.
 pub(crate) fn id(kind: u8, n: u8) -> String {
     let mut bytes = [0; 16];
     (bytes[0], bytes[15]) = (kind, n);
     ExecutionId::from_random(bytes).to_string()
 }
 
-/// A key of Ed25519 that is nobody's, and always the same.
+/// Returns a key of Ed25519 that is nobody's, and always the same.
 pub(crate) fn key_pair() -> rcgen::KeyPair {
     rcgen::KeyPair::from_pem(include_str!("ed25519.pem")).expect("the file holds a key")
 }
@@ -86,7 +86,7 @@ pub(crate) fn requests() -> Vec<v1::SubmitPlanRequest> {
     vec![small, full]
 }
 
-/// An environment with the key that the requests require.
+/// Returns an environment with the key that the requests require.
 pub(crate) fn environment() -> Opaque {
     StructBuilder::new().text("region", "eu").build()
 }
@@ -124,7 +124,7 @@ pub(crate) fn objects() -> Vec<Opaque> {
     vec![Opaque::default(), environment(), all.build(), deep, parts]
 }
 
-/// A stub of every kind.
+/// Returns a stub of every kind.
 pub(crate) fn simulation() -> v1::SimulatePlanRequest {
     use v1::attempt_stub::Outcome;
     let request = requests().swap_remove(1);
@@ -175,7 +175,7 @@ pub(crate) fn simulation() -> v1::SimulatePlanRequest {
     }
 }
 
-/// A list request with every filter.
+/// Returns a list request with every filter.
 pub(crate) fn list_request() -> v1::ListExecutionsRequest {
     v1::ListExecutionsRequest {
         page_size: Some(3),
@@ -354,13 +354,13 @@ pub(crate) fn orchestrator_messages() -> Vec<worker::SessionResponse> {
     messages.map(response).into()
 }
 
-/// The request that says everything, validated.
+/// Returns the request that says everything, validated.
 pub(crate) fn full_request() -> Request {
     let full = requests().pop().expect("there are two");
     validate_request(request_draft(full), 256).expect("the seed is valid")
 }
 
-/// An execution of that request that has ended with all sorts of errors.
+/// Returns an execution of that request that has ended with all sorts of errors.
 pub(crate) fn settlement() -> Arc<Settlement> {
     let mut now = Moment {
         monotonic_ms: 1_000,
@@ -426,7 +426,7 @@ pub(crate) fn settlement() -> Arc<Settlement> {
     Arc::clone(execution.settlement().expect("it has ended"))
 }
 
-/// The result record and the audit record of that execution.
+/// Returns the result record and the audit record of that execution.
 pub(crate) fn settled() -> (Vec<u8>, Vec<u8>) {
     let settlement = settlement();
     let result = stored::encode_result(&settlement.result);

@@ -36,7 +36,7 @@ fn played(input: &[u8]) -> World {
     world
 }
 
-/// One engine and everything around it.
+/// An engine and everything around it.
 struct World {
     engine: Engine,
     now_ms: u64,
@@ -261,7 +261,7 @@ impl World {
     }
 }
 
-/// The token that a byte means: one that was handed out, or nobody's.
+/// Returns the token that a byte means: one that was handed out, or nobody's.
 fn known(tokens: &[AttemptToken], byte: u8) -> AttemptToken {
     match tokens.len() {
         0 => AttemptToken::new([byte; 16]),

@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         *first
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub(crate) fn below(&mut self, sides: u8) -> usize {
         usize::from(self.byte() % sides.max(1))
     }
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
         i32::try_from(self.number()).unwrap_or(i32::MIN)
     }
 
-    /// A part of the input with its length in front.
+    /// Returns a part of the input with its length in front.
     pub(crate) fn chunk(&mut self) -> &'a [u8] {
         let length = match self.byte() {
             length @ 0..=250 => usize::from(length),
@@ -81,7 +81,7 @@ impl<'a> Source<'a> {
         chunk
     }
 
-    /// A text; bytes that are no UTF-8 are replaced, so that it is one.
+    /// Returns a text; bytes that are no UTF-8 are replaced, so that it is one.
     pub(crate) fn text(&mut self) -> String {
         String::from_utf8_lossy(self.chunk()).into_owned()
     }

@@ -136,7 +136,7 @@ struct Seen {
     audit: Option<Vec<u8>>,
 }
 
-/// Everything that a process asks an opened store; `None` if it does not open.
+/// Returns everything that a process asks an opened store; `None` if it does not open.
 fn open_and_look(directory: &Path, options: EmbeddedOptions) -> Option<Vec<Seen>> {
     let mut store = Embedded::open(directory, options).ok()?;
     let reader = store.reader().ok()?;

@@ -93,7 +93,7 @@ fn keys(set: &[u8]) {
     }
 }
 
-/// The name of who shows this.
+/// Returns the name of who shows this.
 fn judge(header: &[u8]) -> Result<Box<str>, Denial> {
     let credentials = Credentials {
         authorization: Some(header),

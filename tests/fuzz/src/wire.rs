@@ -141,7 +141,7 @@ fn counted<T: Message + Default + Counted + std::fmt::Debug>(message: &[u8], wei
     }
 }
 
-/// The least limit that lets the message through.
+/// Returns the least limit that lets the message through.
 fn count<T: Counted>(message: &[u8]) -> usize {
     let (mut low, mut high) = (0, message.len());
     while low < high {

@@ -13,7 +13,7 @@ use std::process::Command;
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// An orchestrator with a namespace, whose only holder of a credential is `planner`; strangers may do everything here.
+/// Returns an orchestrator with a namespace, whose only holder of a credential is `planner`; strangers may do everything here.
 pub(super) async fn stage(directory: &PrivateDirectory) -> (Stage, String) {
     let made = Command::new(Binaries::build().unwrap().orchestrator)
         .args(["token", "new", "--name", "planner"])

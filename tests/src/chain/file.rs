@@ -21,7 +21,7 @@ pub enum Kind {
     End = 7,
 }
 
-/// One frame.
+/// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Which part it holds.
@@ -146,7 +146,7 @@ fn next_place(frames: &[Frame<'_>]) -> Place {
     }
 }
 
-/// The order of the page. Inputs and seal may be missing for a record of an earlier version, both or none.
+/// Returns the order of the page. Inputs and seal may be missing for a record of an earlier version, both or none.
 fn may_follow(frames: &[Frame<'_>], kind: Kind) -> bool {
     let has_inputs = frames.iter().any(|frame| frame.kind == Kind::Inputs);
     match (frames.last().map(|frame| frame.kind), kind) {
@@ -181,7 +181,7 @@ fn end_is_wrong(file: &[u8], frames: &[Frame<'_>], content: &[u8], rest: &[u8]) 
     }
 }
 
-/// A number of at most ten bytes; `None` if there is none.
+/// Returns a number of at most ten bytes; `None` if there is none.
 pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -34,7 +34,7 @@ pub(super) enum Ending {
     Broken,
 }
 
-/// One direction.
+/// A direction.
 pub(super) struct Pump {
     ends: Ends,
     orders: watch::Receiver<Orders>,

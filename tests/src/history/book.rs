@@ -35,7 +35,7 @@ pub(super) enum What {
     Event,
 }
 
-/// One observation: what it shows was so at some moment between the two times.
+/// An observation: what it shows was so at some moment between the two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Witness {
     what: What,
@@ -64,10 +64,10 @@ impl fmt::Display for Witness {
     }
 }
 
-/// One execution.
+/// An execution.
 #[derive(Debug)]
 pub(super) struct Book {
-    /// Its queue, and its priority in it.
+    /// Queue, and its priority in it.
     pub(super) place: (u64, i32),
     pub(super) first_asked: u64,
     pub(super) is_nested: bool,

@@ -245,7 +245,7 @@ impl Checker {
         }
     }
 
-    /// False if nothing more can be said of it.
+    /// Returns false if nothing more can be said of it.
     fn judge_presence(&mut self, execution: ExecutionId, witness: &Witness) -> bool {
         let Some(book) = self.books.get(&execution) else {
             self.report.accuse(
@@ -381,7 +381,7 @@ impl Checker {
         }
     }
 
-    /// The life in which the question was answered, where that is certain.
+    /// Returns the life in which the question was answered, where that is certain.
     fn life_of(&self, call: &Call) -> Option<u64> {
         (call.life == self.life).then_some(self.life)
     }

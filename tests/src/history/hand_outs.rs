@@ -7,7 +7,7 @@ use escapement_model::{AttemptToken, ExecutionId, StepId};
 use super::report::{Report, Rule};
 use super::vocabulary::Mark;
 
-/// One attempt on its way to a worker.
+/// An attempt on its way to a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandOut {
     pub(super) execution: ExecutionId,

@@ -14,9 +14,9 @@ pub enum Rule {
     OneResult,
     /// An execution starts once.
     OneStart,
-    /// One request for each execution id: the same one attaches, any other is refused.
+    /// A request for each execution id: the same one attaches, any other is refused.
     OneRequest,
-    /// One execution for each plan id.
+    /// An execution for each plan id.
     OnePlan,
     /// Nothing exists that nobody asked for, or that had been seen to be absent after everybody who asked was done.
     FromNothing,
@@ -65,7 +65,7 @@ pub struct Report {
 pub const VIOLATIONS_MAX: usize = 100;
 
 impl Report {
-    /// True if nothing is wrong.
+    /// Returns true if nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }

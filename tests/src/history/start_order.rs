@@ -27,7 +27,7 @@ struct Started {
 
 #[derive(Debug)]
 struct Known {
-    /// When it was known to run.
+    /// Time at which it was known to run.
     at: u64,
     /// A question about it that left when it had not started, or had not even been asked for.
     asked: u64,
@@ -131,7 +131,7 @@ fn remember<'a>(earlier: &mut BTreeMap<(u64, i32), Earlier<'a>>, start: Start<'a
 /// clock was slewed between the accepts.
 const CLOCKS_DIFFER_MAX_MS: i64 = 3;
 
-/// The places of lower priority in the same queue.
+/// Returns the places of lower priority in the same queue.
 fn lower_than((queue, priority): (u64, i32)) -> Range<(u64, i32)> {
     (queue, i32::MIN)..(queue, priority)
 }

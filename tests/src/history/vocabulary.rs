@@ -105,7 +105,7 @@ pub enum Answer {
 pub enum State {
     /// Accepted durably, waits for admission.
     Queued,
-    /// Its steps run.
+    /// Steps run.
     Running {
         /// Unix milliseconds.
         started_at: i64,
@@ -121,7 +121,7 @@ pub enum State {
     Removed,
 }
 
-/// One entry of a record.
+/// An entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// 1, 2, 3, ...
@@ -155,7 +155,7 @@ pub enum End {
     Open,
     /// Nothing now: `next_sequence` was 0, or the stream was closed.
     Now,
-    /// As `Now`, and the result came with the last entry.
+    /// Same as `Now`, and the result came with the last entry.
     Result(u64),
 }
 
@@ -237,7 +237,7 @@ pub fn hash_of_result(result: &v1::PlanResult) -> u64 {
     hash_of_bytes(&result.encode_to_vec())
 }
 
-/// A hash that stays the same on every machine: FNV-1a, finished so that all bits count.
+/// Returns a hash that stays the same on every machine: FNV-1a, finished so that all bits count.
 pub fn hash_of_bytes(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

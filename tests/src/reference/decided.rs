@@ -18,7 +18,7 @@ pub enum Command {
     ReturnResult,
 }
 
-/// One entry of the record. Steps by their places in the plan's list.
+/// An entry of the record. Steps by their places in the plan's list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// The execution left the queue, Unix milliseconds.

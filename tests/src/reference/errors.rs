@@ -48,7 +48,7 @@ impl Classified {
         Classified::new(&self.code, self.step, Severity::Fatal).because_of(self)
     }
 
-    /// The error and its causes, from the top down.
+    /// Returns the error and its causes, from the top down.
     pub fn chain(&self) -> Vec<&Classified> {
         let mut chain = vec![self];
         while let Some(cause) = &chain[chain.len() - 1].cause {

@@ -12,7 +12,7 @@ use crate::planted::misreads;
 use escapement_model::{Opaque, Severity};
 use std::collections::BTreeMap;
 
-/// One execution.
+/// An execution.
 #[derive(Clone, Debug)]
 pub struct Interpreter {
     /// What was asked for.
@@ -33,7 +33,7 @@ pub struct Interpreter {
     pub retries: Vec<(usize, u32, u64)>,
     /// Outputs of completed steps.
     pub outputs: BTreeMap<usize, Opaque>,
-    /// Why a step did not complete, and after how many attempts.
+    /// Reason why a step did not complete, and after how many attempts.
     pub not_completed: BTreeMap<usize, (NotCompleted, u32)>,
     /// Attempts that completed steps took.
     pub completed: BTreeMap<usize, u32>,
@@ -47,7 +47,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// An execution that was accepted.
+    /// Creates an execution that was accepted.
     pub fn accept(rules: Rules, now: Moment) -> Self {
         let n_steps = rules.depends_on.len();
         let time_left = u64::try_from(rules.deadline_ms - now.unix_ms).unwrap_or(0);
@@ -72,12 +72,12 @@ impl Interpreter {
         }
     }
 
-    /// The earliest instant at which time alone changes something.
+    /// Returns the earliest instant at which time alone changes something.
     pub fn next_due_ms(&self) -> Option<u64> {
         first_due(self.limit_due, &self.step_due, &self.order).map(|(due, _)| due)
     }
 
-    /// The earliest instant at which a step's timer fires.
+    /// Returns the earliest instant at which a step's timer fires.
     pub fn next_step_due_ms(&self) -> Option<u64> {
         self.step_due.iter().flatten().min().copied()
     }
@@ -87,12 +87,12 @@ impl Interpreter {
         self.limit_due.filter(|_| self.phase > Phase::Queued)
     }
 
-    /// When the timer of a step fires: the limit of its attempt, or the end of its sleep.
+    /// Returns the time at which the timer of a step fires: the limit of its attempt, or the end of its sleep.
     pub fn step_due_ms(&self, step: usize) -> Option<u64> {
         self.step_due[step]
     }
 
-    /// The error that a step ended with.
+    /// Returns the error that a step ended with.
     pub fn error_of(&self, step: usize) -> Option<&Classified> {
         self.errors[step].as_ref()
     }
@@ -112,7 +112,7 @@ impl Interpreter {
         of_step.min(of_plan).max(1)
     }
 
-    /// True if somebody must answer a write.
+    /// Returns true if somebody must answer a write.
     pub fn waits_for_a_write(&self) -> bool {
         self.start_is_being_written || self.phase == Phase::Settling
     }
@@ -555,7 +555,7 @@ impl Interpreter {
     }
 }
 
-/// True if a step holds a slot.
+/// Returns true if a step holds a slot.
 pub fn is_under_way(state: StepState) -> bool {
     match state {
         StepState::Waiting { .. }

@@ -27,9 +27,9 @@ pub struct Rules {
 /// What a request says beside its plan, as far as it decides anything.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// As in the request.
+    /// Same as in the request.
     pub environment: Option<Opaque>,
-    /// As in the request; 1 where it is left out.
+    /// Same as in the request; 1 where it is left out.
     pub max_concurrent_steps: Option<i32>,
     /// Where the wall clock ran as evenly as the monotonic one: by how much they may differ. `None`: times are not compared.
     pub slack_ms: Option<i64>,

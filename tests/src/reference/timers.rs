@@ -9,7 +9,7 @@ pub enum Timer {
     Step(usize),
 }
 
-/// The timer that fires first, with its instant.: the limit before steps, steps in canonical order.
+/// Returns the timer that fires first, with its instant.: the limit before steps, steps in canonical order.
 pub fn first_due(limit: Option<u64>, steps: &[Option<u64>], order: &[usize]) -> Option<(u64, Timer)> {
     let mut first: Option<(u64, Timer)> = limit.map(|due| (due, Timer::Limit));
     for step in order {

@@ -90,7 +90,7 @@ pub enum Outcome {
     Failed(Reported),
     /// Nobody can read what the worker said.
     Undecodable,
-    /// Its worker vanished.
+    /// Worker vanished.
     Lost,
 }
 
@@ -112,7 +112,7 @@ pub enum Status {
     Failure,
 }
 
-/// Why a step did not complete.
+/// Reason why a step did not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the contract says what they are")]
 pub enum NotCompleted {
@@ -124,7 +124,7 @@ pub enum NotCompleted {
     DependencyUnresolved,
 }
 
-/// Why a worker is told to stop.
+/// Reason why a worker is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the contract says what they are")]
 pub enum WithdrawReason {

@@ -87,7 +87,7 @@ impl Line {
         })
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Result<SessionResponse, Status>> {
         self.inbound.recv().await
     }

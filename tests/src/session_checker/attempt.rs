@@ -4,7 +4,7 @@ use crate::session_journal::{AssignedItem, CancelReason, Event, Hex, OutcomeKind
 
 use super::idle::ActionId;
 
-/// One hand-out of one step.
+/// A hand-out of one step.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) execution: Uuid,
@@ -88,7 +88,7 @@ impl Attempt {
     }
 }
 
-/// Whether an attempt is wanted.
+/// True if an attempt is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Live,
@@ -100,7 +100,7 @@ pub(super) enum State {
     Ended(Why),
 }
 
-/// Why an attempt is not wanted any more.
+/// Reason why an attempt is not wanted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Cancelled(CancelReason),
@@ -136,7 +136,7 @@ impl Evidence {
         self != Self::NONE
     }
 
-    /// True if a record may name it so.
+    /// Returns true if a record may name it so.
     pub(super) fn allows(self, name: &str) -> bool {
         let named = match name {
             "rejected" => Self::REJECTED,

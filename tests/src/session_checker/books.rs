@@ -205,7 +205,7 @@ impl Books {
         self.line
     }
 
-    /// An attempt that this boot handed out.
+    /// Returns an attempt that this boot handed out.
     pub(super) fn attempt(&mut self, token: Hex) -> Option<&mut Attempt> {
         let boot = self.boot;
         self.attempts
@@ -306,7 +306,7 @@ impl Books {
         }
     }
 
-    /// True if the orchestrator certainly has the session: one whose stream is over is kept for what it holds.
+    /// Returns true if the orchestrator certainly has the session: one whose stream is over is kept for what it holds.
     pub(super) fn is_present(&self, number: u64) -> bool {
         self.sessions
             .get(&number)
@@ -317,7 +317,7 @@ impl Books {
             })
     }
 
-    /// True if a session whose stream is over may have been lost by now: no line says when.
+    /// Returns true if a session whose stream is over may have been lost by now: no line says when.
     pub(super) fn is_maybe_lost(&self, session: u64) -> bool {
         let patience = self.settings.lease_ms + self.settings.lease_margin_ms;
         self.sessions
@@ -347,7 +347,7 @@ impl Books {
         }
     }
 
-    /// True if the instance greets right now, without this attempt.
+    /// Returns true if the instance greets right now, without this attempt.
     fn resumes_without(&self, holder: u64, token: Hex) -> bool {
         let instance = self.sessions.get(&holder).and_then(Session::instance);
         self.greeting.iter().any(|session| {

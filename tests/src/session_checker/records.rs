@@ -309,7 +309,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// True if the journal holds a reason for an attempt to fail with this code.
+/// Returns true if the journal holds a reason for an attempt to fail with this code.
 fn is_explained(code: &str, hand_outs: &[&Attempt]) -> bool {
     let failures = [OutcomeKind::Failure, OutcomeKind::Refused, OutcomeKind::Invalid];
     let is_failure = |attempt: &&Attempt| attempt.may_have_ended_with(&failures);

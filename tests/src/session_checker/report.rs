@@ -116,7 +116,7 @@ impl Report {
         self.counts.get(&count).copied().unwrap_or(0)
     }
 
-    /// The violations in the order in which they showed, the first 1,000 of them.
+    /// Returns the violations in the order in which they showed, the first 1,000 of them.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

@@ -122,7 +122,7 @@ impl Books {
         (!is_heard).then(|| last.deaf_since.unwrap_or(last.heard))
     }
 
-    /// True if the instance had heard nothing for a lease and its margin when it said this `Hello`.
+    /// Returns true if the instance had heard nothing for a lease and its margin when it said this `Hello`.
     fn is_long_deaf(&self, number: u64) -> bool {
         let patience = self.settings.lease_ms + self.settings.lease_margin_ms;
         let session = self.sessions.get(&number);

@@ -7,7 +7,7 @@ use crate::session_journal::{ActionLevel, Hello, Hex, OutcomeKind};
 use super::CheckerSettings;
 use super::idle::ActionId;
 
-/// One stream.
+/// A stream.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) stage: Stage,
@@ -139,7 +139,7 @@ impl Session {
         Some(format!("{n} of {max} attempts of the action are in flight"))
     }
 
-    /// True if work of the action would be sent if there were some.
+    /// Returns true if work of the action would be sent if there were some.
     pub(super) fn has_free_slot(&self, action: ActionId) -> bool {
         let level = self.actions.get(&action);
         self.stage == Stage::Welcomed

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Hex, Uuid};
 
-/// One line.
+/// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its number in the file, 1 for the first.
@@ -184,7 +184,7 @@ pub enum ToWorker {
     },
 }
 
-/// One attempt that is handed out.
+/// An attempt that is handed out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[allow(missing_docs, reason = "named as in the protos, which are the documentation")]
 pub struct AssignedItem {
@@ -206,7 +206,7 @@ pub enum Phase {
     Finished,
 }
 
-/// Why an attempt did not run.
+/// Reason why an attempt did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "named as in the protos, which are the documentation")]
@@ -255,7 +255,7 @@ pub enum Resumption {
     Stop,
 }
 
-/// Why an attempt is not wanted any more.
+/// Reason why an attempt is not wanted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "named as in the protos, which are the documentation")]
@@ -294,7 +294,7 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "m", rename_all = "snake_case")]
 pub enum Reply {
-    /// One verdict for each item of the call, in their order.
+    /// A verdict for each item of the call, in their order.
     ReportOutcomes {
         /// As in the call.
         call: serde_json::Value,

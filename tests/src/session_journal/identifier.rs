@@ -31,7 +31,7 @@ impl Hex {
         }
     }
 
-    /// Both differ by the bits that differ: the way in which hashes of sets are made.
+    /// Sets both differ by the bits that differ: the way in which hashes of sets are made.
     #[must_use]
     pub fn xor(self, other: Self) -> Self {
         Self::sixteen(self.value ^ other.value)

@@ -12,7 +12,7 @@ pub(super) enum Passed {
     End(u32),
 }
 
-/// One direction.
+/// A direction.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// Bytes of the client's preface that are still to come.
@@ -87,7 +87,7 @@ fn messages(stream: u32, begun: &mut Vec<u8>, data: &[u8], passed: &mut Vec<Pass
 /// `PRI * HTTP/2.0`, and what follows it.
 const PREFACE_BYTES: usize = 24;
 const HEADER_BYTES: usize = 9;
-/// Whether a message is compressed, which none is, and its length.
+/// True if a message is compressed, which none is, and its length.
 const PREFIX_BYTES: usize = 5;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

@@ -20,14 +20,14 @@ fn token() -> Bytes {
     Bytes::from_static(&[7; 16])
 }
 
-/// A frame of HTTP/2 with the bytes.
+/// Returns a frame of HTTP/2 with the bytes.
 fn frame(kind: u8, flags: u8, stream: u32, bytes: &[u8]) -> Vec<u8> {
     let n = u32::try_from(bytes.len()).unwrap().to_be_bytes();
     let head = [&n[1..], &[kind, flags], &stream.to_be_bytes()].concat();
     [&head, bytes].concat()
 }
 
-/// A message on a stream, in two frames, the second of them padded.
+/// Returns a message on a stream, in two frames, the second of them padded.
 fn message(stream: u32, message: &impl Message) -> Vec<u8> {
     let bytes = message.encode_to_vec();
     let n = u32::try_from(bytes.len()).unwrap().to_be_bytes();

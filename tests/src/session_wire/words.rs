@@ -210,7 +210,7 @@ fn verdict(verdict: v1::outcome_ack::Verdict) -> Option<Verdict> {
     })
 }
 
-/// All, or nothing where one has no meaning.
+/// Returns all, or nothing where one has no meaning.
 fn all<T, U>(items: &[T], read: impl FnMut(&T) -> Option<U>) -> Option<Vec<U>> {
     items.iter().map(read).collect()
 }

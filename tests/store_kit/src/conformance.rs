@@ -16,7 +16,7 @@ use escapement_store::{Outcome, Reader, Store, StoredExecution, Write};
 
 /// A store that can be closed and opened again on the same data.
 pub trait ReopenableStore {
-    /// The store as it is open now.
+    /// Returns the store as it is open now.
     fn store(&mut self) -> &mut dyn Store;
     /// Ends the store as the end of its process would, and opens what is durable.
     fn reopen(&mut self);
@@ -25,7 +25,7 @@ pub trait ReopenableStore {
 /// Makes an empty store on each call.
 pub type Make<'a> = &'a mut dyn FnMut() -> Box<dyn ReopenableStore>;
 
-/// One story: a claim and its proof.
+/// A story: a claim and its proof.
 pub type Story = fn(Make<'_>);
 
 /// All stories, for a test that wants to name the one that failed.

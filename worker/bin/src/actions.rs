@@ -9,7 +9,7 @@ use crate::handlers::{
 use escapement_sdk::{StepContext, WorkerBuilder};
 use std::sync::Arc;
 
-/// Whether an action can be offered.
+/// True if an action can be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// It can.
@@ -18,7 +18,7 @@ pub enum Offer {
     Needs(&'static str),
 }
 
-/// Every action of this worker, in the order of `HANDLERS.md`.
+/// Returns every action of this worker, in the order of `HANDLERS.md`.
 ///
 /// An action that would only ever answer "off" is not offered,
 /// so that its steps go to a worker that has it open.

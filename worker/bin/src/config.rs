@@ -52,7 +52,7 @@ pub struct LlmEndpoint {
     pub api_key_file: Option<PathBuf>,
 }
 
-/// Why the worker cannot start with what it was given. The text says what to change.
+/// Reason why the worker cannot start with what it was given. The text says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(String);
 
@@ -65,7 +65,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Everything closed: no files, no programs, no hosts, no model, every other action offered.
+    /// Returns everything closed: no files, no programs, no hosts, no model, every other action offered.
     pub fn closed(evaluator: PathBuf) -> Self {
         Self {
             root: None,
@@ -142,12 +142,12 @@ impl AllowedHosts {
         Ok(())
     }
 
-    /// True if none was named.
+    /// Returns true if none was named.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if the target's host was named with its port,
+    /// Returns true if the target's host was named with its port,
     /// or without one and the port is the scheme's default.
     pub fn contains(&self, target: &Target) -> bool {
         let named = |port| self.0.contains(&(target.host.clone(), port));
@@ -337,7 +337,7 @@ fn chosen_actions(config: &Config, wanted: &[String]) -> Result<BTreeSet<&'stati
     Ok(chosen)
 }
 
-/// The files of the worker that other users of the machine could read or change and should not.
+/// Returns the files of the worker that other users of the machine could read or change and should not.
 pub fn exposed(options: &Options) -> impl Iterator<Item = Exposed> {
     let secrets = [
         ("--token-file", &options.token_file),

@@ -33,7 +33,7 @@ pub fn sha256_hex_of(mut reader: impl Read) -> io::Result<String> {
     }
 }
 
-/// A UUID v4 in form whose bits are the digest of `parts`: the same parts always give the same id.
+/// Returns a UUID v4 in form whose bits are the digest of `parts`: the same parts always give the same id.
 pub fn derived_uuid(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

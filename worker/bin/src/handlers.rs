@@ -1,4 +1,4 @@
-//! One file for each action: its input, its output, its schema, and what it does.
+//! A file for each action: its input, its output, its schema, and what it does.
 //! None of them retries anything or keeps state from one attempt to the next.
 
 pub mod delay;
@@ -69,7 +69,7 @@ pub(crate) async fn until_cancelled<T>(
     }
 }
 
-/// The root, or `FILE_ACCESS_OFF`: ask before the first effect, since another worker may have one.
+/// Returns the root, or `FILE_ACCESS_OFF`: ask before the first effect, since another worker may have one.
 pub(crate) fn root_of(config: &Config) -> Result<&Root, StepError> {
     let off = || {
         StepError::new(
@@ -87,7 +87,7 @@ pub(crate) async fn read_input(config: &Config, path: &str) -> Result<Vec<u8>, S
     root_of(config)?.read(path, INPUT_FILE_BYTES_MAX).await
 }
 
-/// The limit that an input asks for; the step's own limits reach a handler as a cancellation.
+/// Returns the limit that an input asks for; the step's own limits reach a handler as a cancellation.
 ///
 /// A handler that timed the step's limit as well could report it under a code of its own, which `skip` rescues.
 pub(crate) fn own_limit(timeout_ms: Option<u64>) -> Duration {
@@ -128,7 +128,7 @@ pub(crate) fn encode(bytes: Vec<u8>) -> (String, Encoding) {
     }
 }
 
-/// The beginning of a remote side's text, for the context of an error.
+/// Returns the beginning of a remote side's text, for the context of an error.
 pub(crate) fn excerpt(bytes: &[u8], bytes_max: usize) -> String {
     let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(bytes_max)]).into_owned();
     // A byte that is no UTF-8 has become three.

@@ -74,7 +74,7 @@ impl Target {
     }
 }
 
-/// The port that an authority names, if it names one;
+/// Returns the port that an authority names, if it names one;
 /// `None` if it is more or less than `HOST` or `HOST:PORT`.
 pub(crate) fn port_of(authority: &Authority) -> Option<Option<u16>> {
     let host = authority.host();
@@ -113,11 +113,11 @@ pub struct Ask {
 /// A whole answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body.
     pub body: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Whether an output fits into what the orchestrator takes, measured as it will travel.
+//! True if an output fits into what the orchestrator takes, measured as it will travel.
 //! Shortens nothing.
 
 use crate::limits::OUTPUT_BYTES_MAX;

@@ -50,7 +50,7 @@ impl AsRef<Path> for Directory {
 pub struct Written {
     /// The path below the root, as given.
     pub path: String,
-    /// Its length.
+    /// Length.
     pub bytes: usize,
     /// The digest of its content, 64 hexadecimal digits.
     pub sha256: String,
@@ -59,11 +59,11 @@ pub struct Written {
 /// What a regular file is, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its length.
+    /// Length.
     pub size_bytes: u64,
     /// The digest of its content, 64 hexadecimal digits; `None` if it is larger than asked for.
     pub sha256: Option<String>,
-    /// Its first bytes, at most 16.
+    /// First bytes, at most 16.
     pub magic: Vec<u8>,
 }
 
@@ -176,7 +176,7 @@ impl Root {
         })
     }
 
-    /// A regular file and its length.
+    /// Returns a regular file and its length.
     fn regular(&self, path: &str) -> Result<(File, u64), StepError> {
         let (directory, name) = self.parent(path, false)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -245,7 +245,7 @@ impl Root {
         })
     }
 
-    /// The directory that holds the file, opened, and the file's name in it.
+    /// Returns the directory that holds the file, opened, and the file's name in it.
     fn parent<'path>(&self, path: &'path str, make: bool) -> Result<(OwnedFd, &'path str), StepError> {
         let mut names = names_of(path)?;
         let name = names.pop().ok_or_else(|| not_allowed(path, "names no file"))?;

@@ -27,7 +27,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets that these texts are and that these files hold.
+    /// Returns the secrets that these texts are and that these files hold.
     pub fn new(texts: impl IntoIterator<Item = String>, files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             texts: texts.into_iter().collect(),
@@ -35,7 +35,7 @@ impl Secrets {
         }
     }
 
-    /// All of them as they are now. A file that cannot be read holds none.
+    /// Returns all of them as they are now. A file that cannot be read holds none.
     pub fn now(&self) -> Hidden {
         let read = self
             .files
@@ -57,7 +57,7 @@ impl fmt::Debug for Hidden {
 }
 
 impl Hidden {
-    /// Another one as well. What is too short to be a secret is left out: it would stand in ordinary words.
+    /// Sets another one as well. What is too short to be a secret is left out: it would stand in ordinary words.
     #[must_use]
     pub fn and(mut self, secret: &str) -> Self {
         let secret = secret.trim();
@@ -76,7 +76,7 @@ impl Hidden {
         self
     }
 
-    /// The text with [`HIDDEN`] in the place of each secret.
+    /// Returns the text with [`HIDDEN`] in the place of each secret.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.0.iter().fold(Cow::Borrowed(text), |text, secret| {
             match text.contains(secret.as_str()) {
@@ -124,7 +124,7 @@ impl Hidden {
         }
     }
 
-    /// The JSON that a body is, if it spells a secret by escapes.
+    /// Returns the JSON that a body is, if it spells a secret by escapes.
     fn escaped(&self, body: &[u8]) -> Option<Vec<u8>> {
         find(body, b"\\u")?;
         let said: Value = serde_json::from_slice(&outside::exact(body)).ok()?;

@@ -1,4 +1,4 @@
-//! What a worker tells about an action that it has a handler for. Runs nothing.
+//! Description of an action that the worker has a handler for. Runs nothing.
 
 use escapement_model::limits::{
     ACTION_CHARS_MAX, ACTION_TRAIT_NAMES_MAX, ACTION_TRAITS_BYTES_MAX, INPUT_SCHEMA_BYTES_MAX,
@@ -9,23 +9,23 @@ use escapement_wire::worker::v1::ActionSpec;
 use prost::Message;
 use serde_json::Value;
 
-/// What repeating an action would mean.
+/// Consequence of repeating an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// It changes something, here or elsewhere.
+    /// Changes something, here or elsewhere.
     #[default]
     SideEffect,
-    /// It computes.
+    /// Only computes.
     Pure,
-    /// It reads what may change.
+    /// Reads data that may change.
     World,
-    /// It asks a model.
+    /// Asks a model.
     Llm,
-    /// It acts on somebody outside.
+    /// Acts on a person or system outside.
     External,
 }
 
-/// What running an action unasked would mean.
+/// Consequence of running an action without approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Risk {
     /// Not known, or out of the ordinary.
@@ -33,7 +33,7 @@ pub enum Risk {
     Unusual,
     /// Routine.
     Safe,
-    /// It may destroy something.
+    /// May destroy something.
     Destructive,
 }
 
@@ -63,7 +63,7 @@ pub struct Action {
     traits: Option<Traits>,
 }
 
-/// What is said of an action's nature.
+/// Traits of an action.
 #[derive(Clone, Debug, Default)]
 struct Traits {
     effect: Effect,
@@ -76,7 +76,7 @@ struct Traits {
 }
 
 impl Action {
-    /// An action with this name, 1 to 100 code points, bounded by the worker's `max_in_flight` alone.
+    /// Creates an action with this name, 1 to 100 code points, bounded by the worker's `max_in_flight` alone.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -88,14 +88,14 @@ impl Action {
         }
     }
 
-    /// A sentence for people.
+    /// Sets a sentence for people.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// The JSON Schema of the input, at most 64 KiB as text. For people and tools: the SDK does not check
+    /// Sets the JSON Schema of the input, at most 64 KiB as text. For people and tools: the SDK does not check
     /// inputs with it.
     #[must_use]
     pub fn input_schema(mut self, schema: Value) -> Self {
@@ -103,28 +103,28 @@ impl Action {
         self
     }
 
-    /// What repeating it would mean, for those who plan and approve. Default: [`Effect::SideEffect`].
+    /// Sets the consequence of repeating it, for planners and approvers. Default: [`Effect::SideEffect`].
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.traits().effect = effect;
         self
     }
 
-    /// What running it unasked would mean, for those who plan and approve. Default: [`Risk::Unusual`].
+    /// Sets the consequence of running it without approval, for planners and approvers. Default: [`Risk::Unusual`].
     #[must_use]
     pub fn risk(mut self, risk: Risk) -> Self {
         self.traits().risk = risk;
         self
     }
 
-    /// A repetition with the same idempotency key has no second effect.
+    /// States that a repetition with the same idempotency key has no second effect.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.traits().idempotent = true;
         self
     }
 
-    /// The JSON Schema of the output, for people and tools; a run fails an attempt whose output is not so. It counts towards the
+    /// Sets the JSON Schema of the output, for people and tools; a run fails an attempt whose output is not so. It counts towards the
     /// 64 KiB of what is said of its nature.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
@@ -139,7 +139,7 @@ impl Action {
         self
     }
 
-    /// Actions that may take its place, the best first: at most 16.
+    /// Sets actions that may replace it, the best first: at most 16.
     #[must_use]
     pub fn alternatives<T: Into<String>>(mut self, actions: impl IntoIterator<Item = T>) -> Self {
         self.traits().alternatives = actions.into_iter().map(Into::into).collect();
@@ -157,23 +157,22 @@ impl Action {
         self.traits.get_or_insert_default()
     }
 
-    /// How many attempts of this action run at a time. 0: only the worker's `max_in_flight` bounds it.
+    /// Sets the maximum of concurrent attempts of this action. 0: only the worker's `max_in_flight` bounds it.
     #[must_use]
     pub fn max_in_flight(mut self, max_in_flight: u32) -> Self {
         self.max_in_flight = max_in_flight;
         self
     }
 
-    /// The handler only waits for other steps: its attempts do not count against the worker's
-    /// `max_in_flight`,
-    /// so that a waiting parent never holds a slot that its child needs. Needs a `max_in_flight` of its own.
+    /// States that the handler only waits for other steps. Its attempts do not count against the worker's `max_in_flight`,
+    /// so a waiting parent never holds a slot that its child needs. Needs a `max_in_flight` of its own.
     #[must_use]
     pub fn waits(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -13,12 +13,12 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-/// Calls the orchestrator in the name of one attempt: it hands in plans as children of the attempt's execution, which they must name as
-/// `parent_execution_id`, and reads that execution and these children. Nothing else is permitted, and nothing at all after the end of the
+/// Client that calls the orchestrator in the name of one attempt. It submits plans as children of the attempt's execution, which they must
+/// name as `parent_execution_id`, and reads that execution and these children. Other calls are not permitted, and none after the end of the
 /// attempt. Cheap to clone.
 ///
-/// It trusts what the worker trusts and shows the attempt's own token in place of the worker's. Where everybody on the way could read
-/// that, which is plaintext to another machine, it shows none, unless [`Credentials::allow_plaintext`] says so.
+/// It trusts the authorities that the worker trusts and shows the attempt's own token instead of the worker's. In plaintext to another
+/// machine, it shows no token, unless [`Credentials::allow_plaintext`] permits that.
 #[derive(Clone, Debug)]
 pub struct Caller {
     way: Arc<Way>,
@@ -37,7 +37,7 @@ pub(crate) struct Way {
 #[derive(Debug)]
 struct Channels {
     made: Vec<Channel>,
-    /// When files were read for them.
+    /// Time at which files were read for them.
     made_at: Instant,
 }
 
@@ -67,7 +67,7 @@ impl Interceptor for AttemptAuthorization {
 }
 
 impl Caller {
-    /// `trace`: the headers that name a trace. What is no header of one is left out.
+    /// Creates the caller; `trace` are the headers that name a trace, and other headers are left out.
     pub(crate) fn new<'a>(
         way: Arc<Way>,
         token: AttemptToken,
@@ -95,21 +95,21 @@ impl Caller {
         self.token.to_hex()
     }
 
-    /// The orchestrator that gave the attempt, such as `http://127.0.0.1:7400`.
+    /// Returns the orchestrator that gave the attempt, such as `http://127.0.0.1:7400`.
     pub fn address(&self) -> &str {
         &self.way.address
     }
 
-    /// A client for calls that are short. Use it inside of a tokio runtime, as handlers are.
+    /// Returns a client for calls that are short. Use it inside of a tokio runtime, as handlers are.
     ///
     /// # Errors
-    /// Why there is no connection: a file of the worker's credentials cannot be used.
+    /// If a file of the worker's credentials cannot be used.
     pub fn plans(&self) -> Result<PlanClient, String> {
         self.client_at(0)
     }
 
-    /// A client for calls that wait long. `key` spreads them: a server takes some two hundred calls at a time
-    /// on one connection, and a waiting call must not keep a short one from being sent.
+    /// Returns a client for calls that wait long. `key` spreads them over connections: a server takes some two hundred concurrent calls
+    /// on one connection. A waiting call must not keep a short one from being sent.
     ///
     /// # Errors
     /// As [`Caller::plans`].
@@ -130,7 +130,7 @@ impl Caller {
 }
 
 impl Way {
-    /// Names the address; connects nothing yet.
+    /// Creates the way to the address; connects nothing yet.
     pub(crate) fn new(address: String, credentials: Credentials) -> Self {
         Self {
             address,
@@ -139,7 +139,7 @@ impl Way {
         }
     }
 
-    /// A channel keeps what its files held, so new ones are made from time to time. Calls on the old ones end in peace.
+    /// Returns a channel, a new one from time to time, since a channel keeps the contents of its files. Calls on the old ones are completed.
     fn channel_at(&self, index: usize) -> Result<Channel, String> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |channels: &Channels| {
@@ -174,5 +174,5 @@ const CHANNEL_AGE_MAX: Duration = Duration::from_secs(60);
 /// Connections for calls that wait: eight of two hundred calls hold the 1024 executions that a worker waits
 /// for.
 const WAITING_CHANNELS: usize = 8;
-/// Bytes of an answer: a result of 16 MiB and room for the rest.
+/// Bytes of an answer: a result of 16 MiB and space for the rest.
 const ANSWER_BYTES_MAX: usize = 20 << 20;

@@ -1,4 +1,4 @@
-//! What a program may change about its worker while it runs, and see of it. Sends nothing.
+//! Handle by which a program changes and observes its running worker. Sends nothing.
 
 use crate::error::WorkerError;
 use crate::session::worker_state::WorkerState;
@@ -11,8 +11,8 @@ use tokio::sync::watch;
 /// Changes how much work a running worker takes, and which. Cheap to clone; from
 /// [`Worker::handle`](crate::Worker::handle).
 ///
-/// Each change is told to the orchestrator at once, and again on every new session.
-/// What runs goes on: a level below it means no new work until enough has ended.
+/// Each change is sent to the orchestrator at once, and again on every new session.
+/// Running attempts continue: a level below their number means no new work until enough have ended.
 ///
 /// ```
 /// # use escapement_sdk::{StepContext, Worker, WorkerError};
@@ -63,7 +63,7 @@ impl WorkerHandle {
         }
     }
 
-    /// How many handlers run at a time from now on, 0 to 4096. 0 pauses all actions but those that wait.
+    /// Sets the maximum of concurrent handlers, 0 to 4096. 0 pauses all actions except those that wait.
     ///
     /// # Errors
     /// [`WorkerError::InvalidConfiguration`] for more than 4096.
@@ -74,7 +74,7 @@ impl WorkerHandle {
         Ok(())
     }
 
-    /// How many attempts of one action run at a time from now on, 0 to 4096. 0 pauses the action.
+    /// Sets the maximum of concurrent attempts of one action, 0 to 4096. 0 pauses the action.
     ///
     /// # Errors
     /// [`WorkerError::InvalidConfiguration`] for more than 4096, or an action without a handler.
@@ -91,8 +91,8 @@ impl WorkerHandle {
         self.change(names, |own| own.enabled = enabled)
     }
 
-    /// How many outcomes of handlers the worker keeps because their orchestrators have not acknowledged them: mostly none, and more while
-    /// an orchestrator cannot be reached or takes no writes.
+    /// Returns the number of outcomes that the worker keeps because their orchestrators have not acknowledged them. It is mostly 0, and grows
+    /// while an orchestrator cannot be reached or takes no writes.
     pub fn unacknowledged_outcomes(&self) -> usize {
         self.unacknowledged.load(Ordering::Relaxed)
     }

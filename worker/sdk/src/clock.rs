@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time on a clock that never goes back, and that runs on while the machine sleeps if there is such a clock.
+/// Returns the time on a clock that never goes back, and that also counts while the machine sleeps, if the system has one.
 ///
-/// The orchestrator's clock runs on too. By one that stands still, a worker whose machine wakes up would hold a lease that
-/// was over long ago, and its handlers would do what others do again.
+/// The orchestrator's clock counts during sleep, too. With another clock, a worker that wakes up would hold an expired
+/// lease, and its handlers would repeat the work of others.
 pub(crate) fn now() -> Duration {
     since_some_time() + Duration::from_millis(SLEPT_MS.load(Ordering::Relaxed))
 }
@@ -32,5 +32,5 @@ fn since_some_time() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// What tests have let pass.
+/// Time that tests have let pass.
 static SLEPT_MS: AtomicU64 = AtomicU64::new(0);

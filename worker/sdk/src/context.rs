@@ -1,5 +1,4 @@
-//! What a handler knows about the attempt that it runs. Never shows another step's output or the rest of the
-//! plan.
+//! Context of the attempt that a handler runs. Never shows another step's output or the rest of the plan.
 
 use crate::caller::Caller;
 use crate::clock;
@@ -31,7 +30,7 @@ struct Shared {
     warnings: Mutex<Vec<StepError>>,
 }
 
-/// What came with the assignment.
+/// Data of the assignment.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) action: String,
@@ -43,7 +42,7 @@ pub(crate) struct Facts {
     pub(crate) deadline: Duration,
     pub(crate) environment: Opaque,
     pub(crate) headers: BTreeMap<String, String>,
-    /// Of the handler's own span, if it has one.
+    /// `traceparent` of the handler's own span, if it has one.
     pub(crate) traceparent: Option<String>,
     pub(crate) caller: Caller,
 }
@@ -62,34 +61,34 @@ impl StepContext {
         }
     }
 
-    /// The action that the handler was called for.
+    /// Returns the action that the handler was called for.
     pub fn action(&self) -> &str {
         &self.shared.facts.action
     }
 
-    /// The execution, a UUID v4 in lower case. A nested execution names it as its parent.
+    /// Returns the execution, a UUID v4 in lower case. A nested execution names it as its parent.
     pub fn execution_id(&self) -> &str {
         &self.shared.facts.execution_id
     }
 
-    /// The plan instance, a UUID v4 in lower case.
+    /// Returns the plan instance, a UUID v4 in lower case.
     pub fn plan_id(&self) -> &str {
         &self.shared.facts.plan_id
     }
 
-    /// The step, a UUID v4 in lower case.
+    /// Returns the step, a UUID v4 in lower case.
     pub fn step_id(&self) -> &str {
         &self.shared.facts.step_id
     }
 
-    /// Which attempt of the step of this execution this is; 1 for the first. It is always 1 in runs, each attempt of which is an
+    /// Returns the number of the attempt of the step of this execution; 1 for the first. It is always 1 in runs, each attempt of which is an
     /// execution of its own: see [`StepContext::run_attempt`].
     pub fn attempt(&self) -> u32 {
         self.shared.facts.attempt
     }
 
-    /// Which attempt this is for those who wrote the plan; 1 for the first. In a run it counts the attempts of the run, elsewhere it is
-    /// [`StepContext::attempt`].
+    /// Returns the number of the attempt as the plan's author counts; 1 for the first. In a run it counts the attempts of the run, elsewhere it
+    /// is [`StepContext::attempt`].
     pub fn run_attempt(&self) -> u32 {
         let told = self
             .header(headers::ATTEMPT)
@@ -97,8 +96,8 @@ impl StepContext {
         told.unwrap_or_else(|| self.attempt())
     }
 
-    /// The key against repeats: equal for every attempt to have one effect, and for no other. A handler with effects outside gives it
-    /// to what it calls, or remembers it with what it did.
+    /// Returns the idempotency key: equal for all attempts that may have only one effect, and for no other. A handler with effects outside
+    /// passes it to what it calls, or stores it with what it did.
     ///
     /// In a run it names the run, the step and its unit; a step that a person has set back is another effect.
     /// Elsewhere it is the execution and the step.
@@ -109,13 +108,12 @@ impl StepContext {
         })
     }
 
-    /// What is left until the attempt times out; zero afterwards. At the limit the handler is cancelled,
-    /// then aborted.
+    /// Returns the time until the attempt times out; zero afterwards. At the limit the handler is cancelled, then aborted.
     pub fn time_left(&self) -> Duration {
         self.shared.facts.deadline.saturating_sub(clock::now())
     }
 
-    /// The execution's environment as JSON, decoded when it is asked for first.
+    /// Returns the execution's environment as JSON, decoded when it is asked for first.
     ///
     /// # Errors
     /// `INVALID_PAYLOAD` if it cannot be decoded.
@@ -129,58 +127,56 @@ impl StepContext {
         })
     }
 
-    /// The execution's environment, the bytes that the caller sent.
+    /// Returns the execution's environment, the bytes that the caller sent.
     pub fn environment_encoded(&self) -> &Opaque {
         &self.shared.facts.environment
     }
 
-    /// One header: `traceparent`, `tracestate`, what the key against repeats and the attempt are made of, or an entry of the caller's
+    /// Returns one header: `traceparent`, `tracestate`, a source of the idempotency key or of the attempt's number, or an entry of the caller's
     /// correlation context.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.shared.facts.headers.get(name).map(String::as_str)
     }
 
-    /// All headers, by name.
+    /// Returns all headers, by name.
     pub fn headers(&self) -> &BTreeMap<String, String> {
         &self.shared.facts.headers
     }
 
-    /// The `traceparent` to name in calls that the handler makes: of the handler's own span if the worker exports spans, else of the
-    /// attempt. [`StepContext::caller`] names it by itself.
+    /// Returns the `traceparent` for calls that the handler makes: of the handler's own span if the worker exports spans, else of the
+    /// attempt. [`StepContext::caller`] sends it automatically.
     pub fn traceparent(&self) -> Option<&str> {
         let own = self.shared.facts.traceparent.as_deref();
         own.or_else(|| self.header("traceparent"))
     }
 
-    /// The id of the trace, for the log.
+    /// Returns the id of the trace, for the log.
     pub(crate) fn trace_id(&self) -> Option<&str> {
         self.traceparent()?.split('-').nth(1)
     }
 
-    /// The id of the span, for the log.
+    /// Returns the id of the span, for the log.
     pub(crate) fn span_id(&self) -> Option<&str> {
         self.traceparent()?.split('-').nth(2)
     }
 
-    /// The way to the orchestrator that gave the attempt, in the name of this attempt: for handlers that execute plans.
+    /// Returns the way to the orchestrator that gave the attempt, in the name of this attempt: for handlers that execute plans.
     pub fn caller(&self) -> &Caller {
         &self.shared.facts.caller
     }
 
-    /// Resolves when the attempt is not wanted any more: a limit ran out, the execution ended, or the worker
-    /// stops.
+    /// Resolves when the attempt is no longer needed: a limit ran out, the execution ended, or the worker stops.
     ///
-    /// Whatever the handler returns after that is discarded. It is aborted at its next `.await` shortly
-    /// afterwards.
+    /// The handler's result after that is discarded. It is aborted at its next `.await` shortly afterwards.
     pub async fn cancelled(&self) {
-        // Made before the look: it resolves by every cancellation from now on.
+        // Created before the check: it resolves by every cancellation from now on.
         let cancellation = self.shared.cancellation.notified();
         if !self.is_cancelled() {
             cancellation.await;
         }
     }
 
-    /// True when the attempt is not wanted any more. For handlers that block.
+    /// Returns true when the attempt is no longer needed. For handlers that block.
     pub fn is_cancelled(&self) -> bool {
         self.shared.cancelled.load(Ordering::Acquire)
     }

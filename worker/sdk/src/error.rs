@@ -1,4 +1,4 @@
-//! What can go wrong: in a step, and with the worker as a whole. Decides nothing about retries.
+//! Errors of a step, and of the worker as a whole.
 
 use escapement_model::{Severity, codes};
 use escapement_process::with_causes;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::error::Error;
 use std::fmt;
 
-/// Why a step failed, or what its handler warns of.
+/// Reason why a step failed, or what its handler warns of.
 ///
 /// ```
 /// use escapement_sdk::StepError;
@@ -26,7 +26,7 @@ pub struct StepError {
 }
 
 impl StepError {
-    /// An error with a code of at most 50 and a message of at most 1000 code points.
+    /// Creates an error with a code of at most 50 and a message of at most 1000 code points.
     ///
     /// A longer message is cut. An empty or longer code counts as `UNKNOWN_ERROR`.
     /// Without [`severity`](Self::severity) it counts as `error`; a reserved code has its own severity in
@@ -41,12 +41,12 @@ impl StepError {
         }
     }
 
-    /// `UNKNOWN_ERROR`, which is fatal, with the text of an error and of everything that caused it.
+    /// Creates a fatal error `UNKNOWN_ERROR` with the text of an error and of its causes.
     pub fn unknown(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::from_error(codes::UNKNOWN_ERROR, error)
     }
 
-    /// An error with this code and the text of an error and of everything that caused it.
+    /// Creates an error with this code and the text of an error and of everything that caused it.
     pub fn from_error(code: impl Into<String>, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(code, with_causes(error.into().as_ref()))
     }
@@ -64,17 +64,17 @@ impl StepError {
         self.severity(Severity::Fatal)
     }
 
-    /// Makes it a warning: the execution goes on.
+    /// Makes it a warning: the execution continues.
     #[must_use]
     pub fn warn(self) -> Self {
         self.severity(Severity::Warn)
     }
 
-    /// Says that this worker may not do the step, that the handler did nothing of it, and that another worker may.
+    /// States that this worker may not do the step and that the handler did nothing. Another worker may do it.
     ///
-    /// The step is handed to a worker that has not said so, without using up an attempt.
-    /// The error counts as any other if there is no such worker, or if 16 have said so.
-    /// A handler MUST NOT say it after anything that has an effect outside.
+    /// The step is assigned to a worker that has not answered so, without using up an attempt.
+    /// Without such a worker, or after 16 such answers, the error counts as any other.
+    /// A handler MUST NOT use this after anything that has an effect outside.
     #[must_use]
     pub fn not_here(mut self) -> Self {
         self.is_not_here = true;
@@ -95,27 +95,27 @@ impl StepError {
         self
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> &str {
         &self.code
     }
 
-    /// The message, as given.
+    /// Returns the message, as given.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// How bad it is, if the handler said so.
+    /// Returns the severity, if the handler stated one.
     pub fn stated_severity(&self) -> Option<Severity> {
         self.severity
     }
 
-    /// True if another worker may do the step.
+    /// Returns true if another worker may do the step.
     pub fn is_not_here(&self) -> bool {
         self.is_not_here
     }
 
-    /// The diagnostic data.
+    /// Returns the diagnostic data.
     pub fn diagnostics(&self) -> &Map<String, Value> {
         &self.context
     }
@@ -129,7 +129,7 @@ impl fmt::Display for StepError {
 
 impl Error for StepError {}
 
-/// Why a worker did not start, or ended without having been asked to.
+/// Reason why a worker did not start, or ended without having been asked to.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkerError {

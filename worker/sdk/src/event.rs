@@ -1,16 +1,16 @@
-//! What the callbacks of a program hear about the sessions and the attempts of its worker.
+//! Events for a program's callbacks, about the sessions and the attempts of its worker.
 
 use escapement_model::{BootId, SessionId};
 use std::time::Duration;
 
-/// What happens to a worker's session. Told to the callback of [`WorkerBuilder::on_session`](crate::WorkerBuilder::on_session).
+/// Event of a worker's session, for the callback of [`WorkerBuilder::on_session`](crate::WorkerBuilder::on_session).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SessionEvent {
     /// The orchestrator has taken the worker.
     #[non_exhaustive]
     Connected {
-        /// Its address.
+        /// Address.
         orchestrator: String,
         /// This session.
         session_id: SessionId,
@@ -19,25 +19,25 @@ pub enum SessionEvent {
         /// Actions that the orchestrator did not take, each with its reason.
         refused_actions: Vec<(String, String)>,
     },
-    /// The session ended or did not come about; the worker connects again by itself unless it stops.
+    /// The session ended or did not begin; the worker reconnects automatically unless it stops.
     #[non_exhaustive]
     Disconnected {
-        /// Its address.
+        /// Address.
         orchestrator: String,
-        /// Why, for people.
+        /// Reason, for people.
         reason: String,
         /// True if the worker has taken its leave: it stops, or the orchestrator asked it to reconnect.
         left: bool,
     },
     /// An operator drains this worker: it gets no new work from this orchestrator.
-    /// What runs goes on, and the worker stays connected until it is asked to stop.
+    /// Running attempts continue, and the worker stays connected until it is asked to stop.
     #[non_exhaustive]
     Drained {
-        /// Its address.
+        /// Address.
         orchestrator: String,
     },
     /// A handler still runs although it was cancelled and aborted. It keeps its slot until it ends.
-    /// Told 10 s after the abortion, then at doubling distances up to 10 minutes.
+    /// Reported 10 s after the abortion, then at doubling intervals up to 10 minutes.
     #[non_exhaustive]
     Stuck {
         /// The action.
@@ -46,12 +46,12 @@ pub enum SessionEvent {
         execution_id: String,
         /// The step.
         step_id: String,
-        /// How long ago it was aborted.
+        /// Time since it was aborted.
         aborted_for: Duration,
     },
 }
 
-/// What becomes of an attempt in the worker. Told to the callback of [`WorkerBuilder::on_attempt`](crate::WorkerBuilder::on_attempt).
+/// Event of an attempt in the worker, for the callback of [`WorkerBuilder::on_attempt`](crate::WorkerBuilder::on_attempt).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum AttemptEvent<'a> {
@@ -61,19 +61,19 @@ pub enum AttemptEvent<'a> {
         /// The action.
         action: &'a str,
     },
-    /// It ended.
+    /// The handler ended.
     #[non_exhaustive]
     Ended {
         /// The action.
         action: &'a str,
-        /// How.
+        /// End of the handler.
         end: AttemptEnd,
-        /// How long it ran.
+        /// Duration of the handler.
         took: Duration,
     },
 }
 
-/// How a handler ended.
+/// End of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttemptEnd {
@@ -81,6 +81,6 @@ pub enum AttemptEnd {
     Success,
     /// With an error, or by a panic.
     Failure,
-    /// After it was cancelled: whatever it ended with is not wanted any more.
+    /// Ended after it was cancelled: the result is discarded.
     Cancelled,
 }

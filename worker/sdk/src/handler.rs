@@ -1,5 +1,5 @@
 //! Turns typed handlers into functions of one shape: encoded input in, encoded output or error out.
-//! Does not know when a handler runs, or what becomes of its result.
+//! Does not know when a handler runs, or where its result goes.
 
 use crate::action::Action;
 use crate::context::StepContext;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What a handler ends with.
+/// Result of a handler.
 pub(crate) type HandlerResult = Result<Opaque, StepError>;
 type BodyFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 type AsyncBody = Arc<dyn Fn(Opaque, StepContext) -> BodyFuture + Send + Sync>;
@@ -25,7 +25,7 @@ pub(crate) struct Handler {
     pub(crate) function: HandlerFn,
 }
 
-/// What runs an attempt.
+/// Function that runs an attempt.
 #[derive(Clone)]
 pub(crate) enum HandlerFn {
     /// On the caller's runtime.

@@ -3,7 +3,7 @@
 use escapement_wire::worker::v1::Assignment;
 use tracing::Span;
 
-/// The span of a handler, and the `traceparent` that names it; no span without the feature `traces`, or if the attempt is not
+/// Returns the span of a handler, and the `traceparent` that names it; no span without the feature `traces`, or if the attempt is not
 /// traced. It holds what the spans of the orchestrator hold: no payload, no environment, no output, no text of an error.
 #[cfg(feature = "traces")]
 pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
@@ -20,7 +20,7 @@ pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
         "escapement.execution.id" = assignment.execution_id,
         "escapement.step.id" = assignment.step_id,
         "escapement.step.action" = assignment.action,
-        // Numbers without a sign would be told as texts.
+        // Unsigned numbers would be exported as texts.
         "escapement.attempt" = i64::from(assignment.attempt),
         "error.type" = tracing::field::Empty,
         "otel.status_code" = tracing::field::Empty,
@@ -34,7 +34,7 @@ pub(crate) fn of(assignment: &Assignment) -> (Span, Option<String>) {
     (span, own)
 }
 
-/// The same.
+/// Returns no span.
 #[cfg(not(feature = "traces"))]
 pub(crate) fn of(_assignment: &Assignment) -> (Span, Option<String>) {
     (Span::none(), None)

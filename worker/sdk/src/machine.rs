@@ -1,6 +1,6 @@
-//! A worker as a state machine: one session with the orchestrator that it was configured with,
+//! Worker as a state machine. It has one session with the configured orchestrator,
 //! one with each peer that this orchestrator names, and one capacity for all of them.
-//! Does no I/O, reads no clock, draws no random number, runs no handler.
+//! Does not do I/O, read a clock, generate random numbers or run a handler.
 //!
 //! Its driver owns the streams, the handler tasks and the clock.
 //! They call `handle_*` when something happened, and then `poll_command` and `poll_transmit`
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// One worker, over all its orchestrators and all its streams.
+/// A worker, over all its orchestrators and all its streams.
 #[derive(Debug)]
 pub struct Machine {
     worker_state: WorkerState,
@@ -35,7 +35,7 @@ pub struct Machine {
     aliases: BTreeSet<String>,
     stopping: bool,
     commands: VecDeque<(OrchestratorId, Command)>,
-    /// How it ends, once the last session has ended.
+    /// Result, once the last session has ended.
     end: Result<(), WorkerError>,
     is_over: bool,
     told: bool,
@@ -49,7 +49,7 @@ pub struct OrchestratorId(u32);
 struct Member {
     address: String,
     session: Session,
-    /// A peer that is no peer any more: its session drains.
+    /// True if the orchestrator is no longer a peer: its session drains.
     leaves: bool,
 }
 
@@ -59,7 +59,7 @@ impl OrchestratorId {
 }
 
 impl Machine {
-    /// A worker that connects at once.
+    /// Creates a worker that connects at once.
     ///
     /// `hello` describes it: `worker_id`, `instance_id`, `actions`, `max_in_flight`, `labels` and `build` count.
     pub fn new(now_ms: u64, address: impl Into<String>, hello: Hello, drain_grace: Duration) -> Self {
@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// The machine of a worker that was built, without its handlers.
+    /// Returns the machine of a worker that was built, without its handlers.
     ///
     /// Its instance id is random, as for every built worker; a run that is to be repeated exactly begins with
     /// [`new`](Self::new).
@@ -93,7 +93,7 @@ impl Machine {
         Self::new(now_ms, &worker.address, worker.hello.clone(), worker.drain_grace)
     }
 
-    /// A message was read.
+    /// Handles a message that was read.
     pub fn handle_message(&mut self, now_ms: u64, from: OrchestratorId, response: SessionResponse) {
         if let Some(member) = self.members.get_mut(&from) {
             member
@@ -103,7 +103,7 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// A stream ended, or could not be opened, or was closed on command. `random` is any number, uniformly drawn.
+    /// Handles the end of a stream: it ended, could not be opened, or was closed on command. `random` is any number, uniformly distributed.
     pub fn handle_disconnected(&mut self, now_ms: u64, from: OrchestratorId, random: u64, reason: String) {
         if let Some(member) = self.members.get_mut(&from) {
             member.session.handle_disconnected(now_ms, random, reason);
@@ -111,7 +111,7 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// A handler task ended.
+    /// Handles the end of a handler task.
     pub fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: TaskEnd) {
         self.worker_state.release(token);
         let owner = self.members.values_mut().find(|member| member.session.has(token));
@@ -121,7 +121,7 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// The worker is asked to stop: drain, then end.
+    /// Begins the stop of the worker: drain, then end.
     pub fn handle_stop(&mut self, now_ms: u64) {
         self.stopping = true;
         for member in self.members.values_mut() {
@@ -130,7 +130,7 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// Time has passed.
+    /// Handles the time that has passed.
     pub fn handle_timeout(&mut self, now_ms: u64) {
         for member in self.members.values_mut() {
             member.session.handle_timeout(now_ms);
@@ -138,17 +138,17 @@ impl Machine {
         self.review(now_ms);
     }
 
-    /// The program wants more or less work. Every session sends it on.
+    /// Handles a request of the program for more or less work. Every session passes it on.
     pub(crate) fn handle_overrides(&mut self, overrides: &CapacityOverrides) {
         overrides.apply_to(&mut self.worker_state);
     }
 
-    /// How many attempts run at a time, at most 4096, from now on. 0 pauses.
+    /// Sets the maximum of concurrent attempts, at most 4096. 0 pauses.
     pub fn set_capacity(&mut self, max_in_flight: u32) {
         self.worker_state.set_max_in_flight(max_in_flight);
     }
 
-    /// How many attempts of one action run at a time, at most 4096, from now on. 0 pauses.
+    /// Sets the maximum of concurrent attempts of one action, at most 4096. 0 pauses.
     pub fn set_action_capacity(&mut self, name: &str, max_in_flight: u32) {
         self.worker_state.set_action_capacity(name, max_in_flight);
     }
@@ -160,25 +160,25 @@ impl Machine {
         }
     }
 
-    /// When to call `handle_timeout`, at the latest.
+    /// Returns the latest time for the next call of `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<u64> {
         let wakes = self.members.values().map(|member| member.session.poll_timeout());
         wakes.flatten().min()
     }
 
-    /// The next thing to do. Commands about handler tasks and events count for the worker as a whole.
+    /// Returns the next command. Commands about handler tasks and events count for the worker as a whole.
     pub fn poll_command(&mut self) -> Option<(OrchestratorId, Command)> {
         self.commands.pop_front()
     }
 
-    /// Whether `poll_transmit` has a message.
+    /// Returns true if `poll_transmit` has a message.
     pub fn wants_to_transmit(&self, to: OrchestratorId) -> bool {
         self.members
             .get(&to)
             .is_some_and(|member| member.session.wants_to_transmit(&self.worker_state))
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub fn poll_transmit(&mut self, now_ms: u64, to: OrchestratorId) -> Option<SessionRequest> {
         let member = self.members.get_mut(&to)?;
         let request = member.session.poll_transmit(now_ms, &mut self.worker_state);
@@ -186,7 +186,7 @@ impl Machine {
         request
     }
 
-    /// How the worker ended, once.
+    /// Returns the worker's result, once.
     pub fn poll_finished(&mut self) -> Option<Result<(), WorkerError>> {
         if !self.is_over || std::mem::replace(&mut self.told, true) {
             return None;
@@ -194,19 +194,19 @@ impl Machine {
         Some(std::mem::replace(&mut self.end, Ok(())))
     }
 
-    /// The orchestrators that the worker has a session with, or seeks one.
+    /// Returns the orchestrators that the worker has a session with, or seeks one.
     pub fn orchestrators(&self) -> impl Iterator<Item = OrchestratorId> {
         self.members.keys().copied()
     }
 
-    /// The address of an orchestrator.
+    /// Returns the address of an orchestrator.
     pub fn address(&self, orchestrator: OrchestratorId) -> Option<&str> {
         self.members
             .get(&orchestrator)
             .map(|member| member.address.as_str())
     }
 
-    /// How many handler tasks run, or at least have not been reported as ended.
+    /// Returns the number of handler tasks that run, or at least have not been reported as ended.
     pub fn tasks(&self) -> usize {
         self.worker_state.tasks()
     }
@@ -239,7 +239,7 @@ impl Machine {
     fn review(&mut self, now_ms: u64) {
         let last = self.members.last_key_value().map(|(id, _)| *id);
         let mut next = self.members.first_key_value().map(|(id, _)| *id);
-        // Not those that come meanwhile.
+        // Without those that are added in the loop.
         while let Some(id) = next.filter(|id| Some(*id) <= last) {
             let member = self.members.get_mut(&id).expect("it was found just now");
             Self::collect(id, member, &mut self.commands);
@@ -262,8 +262,8 @@ impl Machine {
         self.is_over = self.members.is_empty();
     }
 
-    /// The addresses that lead to another orchestrator, as far as addresses can tell.
-    /// A peer keeps the scheme of the first: no word of an orchestrator makes a worker speak without encryption.
+    /// Returns the addresses that lead to another orchestrator, judged by the addresses alone.
+    /// A peer keeps the scheme of the first: no orchestrator can make a worker speak without encryption.
     fn peers_of(&self, addresses: Vec<String>) -> BTreeSet<String> {
         let configured = self.members.get(&OrchestratorId::CONFIGURED);
         let own = configured.map(|member| plain(&member.address));
@@ -320,7 +320,7 @@ impl Machine {
         self.members.insert(id, member);
     }
 
-    /// A session has ended for good.
+    /// Handles the final end of a session.
     fn finished(&mut self, now_ms: u64, id: OrchestratorId, end: Result<(), WorkerError>) {
         let superseded = matches!(end, Err(WorkerError::Superseded));
         if id == OrchestratorId::CONFIGURED && superseded && self.may_have_superseded_itself() {
@@ -360,7 +360,7 @@ impl Machine {
         }
     }
 
-    /// Takes a session out: its stream is dropped, and its handler tasks are not wanted any more.
+    /// Removes a session: its stream is dropped, and its handler tasks are cancelled.
     fn remove(&mut self, id: OrchestratorId) -> Member {
         let mut member = self
             .members
@@ -380,7 +380,7 @@ impl Machine {
         member
     }
 
-    /// A session with a peer may be one with the configured orchestrator.
+    /// Returns true if a session with a peer may be one with the configured orchestrator.
     fn may_have_superseded_itself(&self) -> bool {
         let boot_id = |id: &OrchestratorId| self.members.get(id).and_then(|member| member.session.boot_id());
         let own = boot_id(&OrchestratorId::CONFIGURED);
@@ -420,12 +420,12 @@ impl Machine {
     }
 }
 
-/// An address as it is compared.
+/// Returns an address as it is compared.
 fn plain(address: &str) -> String {
     address.trim().trim_end_matches('/').to_ascii_lowercase()
 }
 
-/// Of two ends, the one that the program hears of.
+/// Returns the result that the program gets of two results.
 fn worst(one: Result<(), WorkerError>, other: Result<(), WorkerError>) -> Result<(), WorkerError> {
     match (one, other) {
         (
@@ -441,7 +441,7 @@ fn worst(one: Result<(), WorkerError>, other: Result<(), WorkerError>) -> Result
 
 /// Peers that a worker keeps sessions with.
 const PEERS_MAX: usize = 64;
-/// What a peer that vanished from the list gave may go on for so long. The worker itself does not hurry.
+/// Milliseconds for the attempts of a peer that vanished from the list. The worker itself does not hurry.
 const LEAVE_GRACE_MS: u64 = 3_600_000;
-/// When a peer that refused the worker is asked again.
+/// Milliseconds until a peer that refused the worker is tried again.
 const REFUSED_PEER_MS: u64 = 60_000;

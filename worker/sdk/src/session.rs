@@ -1,6 +1,6 @@
-//! The worker's side of the protocol as a state machine: messages, ended handler tasks and the time come in;
-//! messages, commands and the next wake-up go out.
-//! Does no I/O, reads no clock, draws no random number, runs no handler, logs nothing.
+//! The worker's side of the protocol as a state machine. Inputs are messages, ended handler tasks and the time;
+//! outputs are messages, commands and the next wake-up.
+//! Does not do I/O, read a clock, generate random numbers, run a handler or log.
 //!
 //! The shell owns the stream, the handler tasks and the clock. It calls `handle_*` when something happened,
 //! and then `poll_command` and `poll_transmit` until both are empty.
@@ -33,10 +33,10 @@ use stop::{Step, Stop};
 use stream::{Sequence, StreamState};
 use worker_state::WorkerState;
 
-/// One worker and one orchestrator, over all their streams.
+/// A worker and one orchestrator, over all their streams.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Of the orchestrator, for people.
+    /// Address of the orchestrator, for people.
     address: String,
     drain_grace_ms: u64,
     attempts: Attempts,
@@ -55,7 +55,7 @@ pub(crate) struct Session {
     ignored_messages: u64,
 }
 
-/// What the shell has to do.
+/// Command to the shell.
 #[derive(Debug)]
 pub enum Command {
     /// Open a stream, the messages of `poll_transmit` first.
@@ -64,16 +64,16 @@ pub enum Command {
     EndRequests,
     /// Drop the stream, and then report `handle_disconnected`.
     Close {
-        /// Why, for people.
+        /// Reason, for people.
         reason: String,
     },
     /// Run a handler task.
     Start(Box<TaskStart>),
-    /// Tell a handler task that it is not wanted any more.
+    /// Cancel a handler task: its result is no longer needed.
     Cancel(AttemptToken),
     /// End a handler task.
     Abort(AttemptToken),
-    /// Tell the program.
+    /// Report an event to the program.
     Tell(SessionEvent),
 }
 
@@ -82,30 +82,30 @@ pub enum Command {
 pub struct TaskStart {
     /// Names the attempt.
     pub token: AttemptToken,
-    /// When it is over, on the caller's clock.
+    /// Time at which it is over, on the caller's clock.
     pub deadline_at_ms: u64,
-    /// As the orchestrator sent it.
+    /// The assignment, as the orchestrator sent it.
     pub assignment: Assignment,
 }
 
-/// How a handler task ended.
+/// End of a handler task.
 #[derive(Debug)]
 pub enum TaskEnd {
     /// With an output.
     Success {
-        /// What it returned.
+        /// Result of the handler.
         output: Opaque,
-        /// What it warned of.
+        /// Warnings of the handler.
         warnings: Vec<StepError>,
     },
     /// With an error, or by a panic.
     Failure(StepError),
-    /// Its task was aborted.
+    /// The task was aborted.
     Aborted,
 }
 
 impl Session {
-    /// A session that connects at this time, with the orchestrator at this address.
+    /// Creates a session that connects at this time, with the orchestrator at this address.
     pub(crate) fn new(connect_at_ms: u64, address: String, drain_grace_ms: u64) -> Self {
         Self {
             address,
@@ -126,22 +126,22 @@ impl Session {
         }
     }
 
-    /// The other orchestrators, once each time that this one names them.
+    /// Returns the other orchestrators, once each time that this one names them.
     pub(crate) fn poll_peers(&mut self) -> Option<Vec<String>> {
         self.peers.take()
     }
 
-    /// The last process lifetime of the orchestrator that welcomed this session.
+    /// Returns the last process lifetime of the orchestrator that welcomed this session.
     pub(crate) fn boot_id(&self) -> Option<BootId> {
         self.previous.map(|(_, boot_id)| boot_id)
     }
 
-    /// `Hello` was sent or is about to be, and not answered.
+    /// Returns true if `Hello` was sent or is about to be, and has no answer.
     pub(crate) fn is_greeting(&self) -> bool {
         matches!(self.stream, StreamState::Greeting { .. })
     }
 
-    /// Whether an attempt is entered here.
+    /// Returns true if the session has this attempt.
     pub(crate) fn has(&self, token: AttemptToken) -> bool {
         self.attempts.contains(token)
     }
@@ -156,7 +156,7 @@ impl Session {
         self.attempts.n_finished()
     }
 
-    /// Goes on after all, on another stream.
+    /// Continues after all, on another stream.
     pub(crate) fn revive(&mut self, reason: String) {
         self.finished = None;
         self.close(reason);
@@ -167,7 +167,7 @@ impl Session {
         self.ignored_messages
     }
 
-    /// A message was read.
+    /// Handles a message that was read.
     pub(crate) fn handle_message(
         &mut self,
         now_ms: u64,
@@ -181,7 +181,7 @@ impl Session {
         self.settle();
     }
 
-    /// The stream ended, or could not be opened. `random` is any number, uniformly drawn.
+    /// Handles the end of the stream, or its failure to open. `random` is any number, uniformly distributed.
     pub(crate) fn handle_disconnected(&mut self, now_ms: u64, random: u64, reason: String) {
         self.handle_timeout(now_ms);
         let left = matches!(self.stream, StreamState::Leaving { .. });
@@ -202,7 +202,7 @@ impl Session {
         self.settle();
     }
 
-    /// A handler task ended.
+    /// Handles the end of a handler task.
     pub(crate) fn handle_ended(&mut self, now_ms: u64, token: AttemptToken, end: TaskEnd) {
         self.handle_timeout(now_ms);
         self.attempts
@@ -210,13 +210,12 @@ impl Session {
         self.settle();
     }
 
-    /// The worker is asked to stop: drain, then end.
+    /// Begins the stop of the worker: drain, then end.
     pub(crate) fn handle_stop(&mut self, now_ms: u64) {
         self.handle_leave(now_ms, self.drain_grace_ms);
     }
 
-    /// The worker is to drain this session, then to end it, within this grace or one that was given before and ends
-    /// sooner.
+    /// Drains this session, then ends it, within this grace or an earlier one that ends sooner.
     pub(crate) fn handle_leave(&mut self, now_ms: u64, grace_ms: u64) {
         let stop = Stop::new(now_ms, grace_ms);
         match &mut self.stop {
@@ -232,13 +231,13 @@ impl Session {
         self.handle_timeout(now_ms);
     }
 
-    /// A session that was to drain is wanted again: it goes on, on another stream.
+    /// Resumes a draining session, on another stream.
     pub(crate) fn rejoin(&mut self) {
         self.stop = None;
         self.close("it is a peer again".to_owned());
     }
 
-    /// Time has passed. Every other `handle_*` does this first, so that nothing is done in expired time.
+    /// Handles the time that has passed. Every other `handle_*` does this first, so that no work happens in expired time.
     pub(crate) fn handle_timeout(&mut self, now_ms: u64) {
         if self.finished.is_some() {
             return;
@@ -272,7 +271,7 @@ impl Session {
         self.settle();
     }
 
-    /// When to call `handle_timeout`, at the latest.
+    /// Returns the latest time for the next call of `handle_timeout`.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         let stop = self.stop.as_ref().and_then(Stop::next_wake_ms);
         [
@@ -286,12 +285,12 @@ impl Session {
         .min()
     }
 
-    /// The next thing to do.
+    /// Returns the next command.
     pub(crate) fn poll_command(&mut self) -> Option<Command> {
         self.effects.poll_command()
     }
 
-    /// How the worker ended, once.
+    /// Returns the worker's result, once.
     pub(crate) fn poll_finished(&mut self) -> Option<Result<(), WorkerError>> {
         self.finished.take()
     }
@@ -342,7 +341,7 @@ impl Session {
                     welcomed.goodbye = Some("asked to reconnect");
                 }
             }
-            // There is no stream to say goodbye on.
+            // Without a stream no `Goodbye` can be sent.
             StreamState::Waiting { .. } | StreamState::Greeting { .. } if idle && self.stop.is_some() => {
                 self.finish(Ok(()))
             }
@@ -377,13 +376,13 @@ fn is_set(limit: i64) -> Option<i64> {
     (limit > 0).then_some(limit)
 }
 
-/// From the cancellation of a handler task to its abortion, if the orchestrator names no other time.
+/// Milliseconds from the cancellation of a handler task to its abortion, if the orchestrator sets no other time.
 const STOP_GRACE_MS: u64 = 500;
 /// The same when the lease ran out: shorter than the margin that the orchestrator adds to the lease.
 const LEASE_STOP_MS: u64 = escapement_model::limits::LEASE_MARGIN_MS / 2;
-/// What the orchestrator may take to end the stream after `Goodbye`.
+/// Milliseconds for the orchestrator to end the stream after `Goodbye`.
 const LEAVE_MS: u64 = 1_000;
 /// Attempts on one session, running or with an outcome that is not acknowledged. Bounds `Hello` as well.
 const ATTEMPTS_MAX: usize = 16_384;
-/// The longest limit that is told apart from none: a century.
+/// The longest limit that differs from no limit: a century.
 const TIMEOUT_MS_MAX: u64 = 100 * 365 * 24 * 3_600_000;

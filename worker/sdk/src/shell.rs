@@ -1,5 +1,4 @@
-//! Gives the machine streams, a clock and handler tasks, on a thread of its own. Decides nothing about the
-//! protocol.
+//! Gives the machine streams, a clock and handler tasks, on a thread of its own.
 //!
 //! The thread has its own current-thread runtime, so heartbeats do not depend on the runtime of the handlers
 //! being free.
@@ -39,13 +38,12 @@ impl Worker {
         self.run_until(escapement_process::stop_signal()).await
     }
 
-    /// Runs until `shutdown` resolves, then drains: takes no new work, finishes what runs within the drain
-    /// grace,
-    /// gives up the rest, waits until every outcome is acknowledged, and returns.
+    /// Runs until `shutdown` resolves, then drains: takes no new work; finishes running handlers within the drain grace;
+    /// abandons the rest; waits until every outcome is acknowledged; returns.
     ///
-    /// Async handlers run on the runtime of the caller, blocking ones on threads of their own, and the sessions
-    /// on one more, so that heartbeats go out however busy the handlers are.
-    /// While the orchestrator is away the worker keeps connecting, for ever.
+    /// Async handlers run on the runtime of the caller, blocking ones on threads of their own. The sessions run
+    /// on one more thread, so that busy handlers do not delay heartbeats.
+    /// While the orchestrator is away the worker keeps reconnecting without a limit.
     /// If the orchestrator names peers, the worker keeps a session with each of them as well; all sessions
     /// share one capacity.
     /// A blocking handler that ignores its cancellation outlives this call, and ends with the process.
@@ -111,7 +109,7 @@ struct Shell {
     connections: BTreeMap<OrchestratorId, Connection>,
     /// For handlers that call the orchestrators which gave their attempts.
     ways: BTreeMap<OrchestratorId, Arc<Way>>,
-    /// Which connection is looked at first.
+    /// Index of the connection that is polled first.
     turn: usize,
     on_session: SessionCallback,
     handle: WorkerHandle,
@@ -138,7 +136,7 @@ impl Shell {
         // What the alarm is set for, and whether handler tasks ran then.
         let mut alarm_for = None;
         let mut overrides = self.handle.subscribe();
-        // What the program asked for before it ran stands in the first `Hello` already.
+        // The first `Hello` already has the requests that the program made before it ran.
         let asked_before = overrides.borrow_and_update().clone();
         self.machine.handle_overrides(&asked_before);
         loop {
@@ -155,7 +153,7 @@ impl Shell {
             let has_tasks = !self.tasks.is_empty();
             if alarm_for != Some((wake_at_ms, has_tasks)) {
                 // The wish changes rarely, and a timer costs.
-                // A timer stands still while the machine sleeps, so handler tasks need a look at the clock soon after it wakes up.
+                // A timer does not run while the machine sleeps, so handler tasks need a check of the clock soon after it wakes up.
                 let longest_ms = if has_tasks { LOOK_MS } else { SLEEP_MS_MAX };
                 let sleep_ms = wake_at_ms.saturating_sub(self.now_ms()).min(longest_ms);
                 alarm
@@ -166,9 +164,9 @@ impl Shell {
             let (machine, connections) = (&self.machine, &mut self.connections);
             self.turn = self.turn.wrapping_add(1);
             let next = next_of(connections, self.turn, |id| machine.wants_to_transmit(id));
-            // Biased: what is rare and bounded goes first, so that a stream that always has a message
+            // Biased: rare and bounded events go first, so that a stream that always has a message
             // starves nothing.
-            // The time is looked at in every round, whichever branch was taken.
+            // The time is checked in every round, after any branch.
             tokio::select! {
                 biased;
                 asked = &mut stop, if !stopping => match asked {
@@ -228,7 +226,7 @@ impl Shell {
             match command {
                 Command::Connect => {
                     self.ways.retain(|id, _| self.machine.address(*id).is_some());
-                    // A session that ended at once has no address any more.
+                    // A session that ended at once no longer has an address.
                     if let Some(address) = self.machine.address(id) {
                         let way = || Arc::new(Way::new(address.to_owned(), self.credentials.clone()));
                         self.ways.entry(id).or_insert_with(way);
@@ -310,7 +308,7 @@ impl Shell {
         self.on_session.call(event);
     }
 
-    /// Milliseconds since the start, rounded down: an end of a lease that is counted from a sending never
+    /// Returns the milliseconds since the start, rounded down: an end of a lease that is counted from a sending never
     /// comes late.
     fn now_ms(&self) -> u64 {
         let elapsed = clock::now().saturating_sub(self.started_at);
@@ -318,7 +316,7 @@ impl Shell {
     }
 }
 
-/// The first connection that is ready for something, beginning with the one whose turn it is.
+/// Returns the first connection that is ready for something, beginning with the one whose turn it is.
 async fn next_of(
     connections: &mut BTreeMap<OrchestratorId, Connection>,
     turn: usize,

@@ -55,7 +55,7 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// A first attempt of this action with a minute left, an empty environment and no headers.
+    /// Creates a first attempt of this action with a minute left, an empty environment and no headers.
     pub fn new(action: impl Into<String>) -> Self {
         Self {
             facts: Facts {
@@ -112,7 +112,7 @@ impl ContextBuilder {
         self
     }
 
-    /// Sets the address of the orchestrator that [`StepContext::caller`] calls, where nobody listens unless it is set.
+    /// Sets the address of the orchestrator that [`StepContext::caller`] calls; by default no server listens there.
     #[must_use]
     pub fn orchestrator(mut self, address: &str) -> Self {
         self.facts.caller = caller(address);
@@ -126,7 +126,7 @@ impl ContextBuilder {
         self
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn build(self) -> StepContext {
         StepContext::new(self.facts)
     }

@@ -1,4 +1,4 @@
-//! The spans of handlers, to a collector over OTLP. A trace that a caller of the orchestrator lets be exported goes on in them.
+//! Exports the spans of handlers to a collector over OTLP. They continue the trace that a caller of the orchestrator lets be exported.
 //!
 //! Each attempt that is traced runs its handler in the span `handler`; the spans of level `info` that the handler makes by `tracing`
 //! hang below it, with the fields that it gives them. So never give a span a secret. What one handler made is exported together,
@@ -9,7 +9,7 @@
 pub use escapement_otlp::live::layer;
 pub use escapement_otlp::{CannotStart, Collector, Export, Flush, Service};
 
-/// Does what [`crate::log_to_stderr`] does, and exports the spans of handlers.
+/// Logs as [`crate::log_to_stderr`] does, and exports the spans of handlers.
 ///
 /// # Errors
 /// The same.

@@ -76,57 +76,57 @@ pub struct WorkerBuilder {
 }
 
 impl WorkerBuilder {
-    /// A label for people, 1 to 255 code points; several workers may share one. Default: [`host_name`].
+    /// Sets a label for people, 1 to 255 code points; several workers may share one. Default: [`host_name`].
     #[must_use]
     pub fn worker_id(mut self, worker_id: impl Into<String>) -> Self {
         self.worker_id = Some(worker_id.into());
         self
     }
 
-    /// How many handlers run at a time, 0 to 4096. Default: 16. Actions that wait do not count.
+    /// Sets the maximum of concurrent handlers, 0 to 4096. Default: 16. Actions that wait do not count.
     #[must_use]
     pub fn max_in_flight(mut self, max_in_flight: u32) -> Self {
         self.max_in_flight = max_in_flight;
         self
     }
 
-    /// A label for people and dashboards; at most 64.
+    /// Sets a label for people and dashboards; at most 64.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// Name and version of the worker's software, such as `billing/1.2`.
+    /// Sets name and version of the worker's software, such as `billing/1.2`.
     #[must_use]
     pub fn build_info(mut self, build_info: impl Into<String>) -> Self {
         self.build_info = build_info.into();
         self
     }
 
-    /// How long running handlers may go on after the worker was asked to stop. Default: 25 s.
+    /// Sets the time for running handlers after the worker was asked to stop. Default: 25 s.
     #[must_use]
     pub fn drain_grace(mut self, drain_grace: Duration) -> Self {
         self.drain_grace = drain_grace;
         self
     }
 
-    /// Everything with which the worker comes to its orchestrators, in the place of what was given of it before.
+    /// Sets all credentials of the worker for its orchestrators; replaces those that were set before.
     #[must_use]
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// Whom the worker trusts, and which certificate it shows. Its files are read at every connect.
-    /// Default: what the machine trusts, and none.
+    /// Sets the authorities that the worker trusts, and its certificate. Their files are read at every connect.
+    /// Default: the authorities of the machine, and no certificate.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.credentials = self.credentials.tls(tls);
         self
     }
 
-    /// The token that the worker shows to every orchestrator, as `authorization: Bearer TOKEN`.
+    /// Sets the token that the worker shows to every orchestrator, as `authorization: Bearer TOKEN`.
     /// Visible ASCII characters only. A token is never sent unencrypted to another machine, see [`Credentials::allow_plaintext`].
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
@@ -134,7 +134,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// The file that holds the token, read at every connect.
+    /// Sets the file that holds the token, read at every connect.
     #[must_use]
     pub fn token_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.credentials = self.credentials.token_file(file);
@@ -148,14 +148,14 @@ impl WorkerBuilder {
         self
     }
 
-    /// Tells `callback` what happens to the sessions, on the thread of the sessions: it must not block.
+    /// Calls `callback` with the events of the sessions, on the thread of the sessions: it must not block.
     #[must_use]
     pub fn on_session(mut self, callback: impl Fn(&SessionEvent) + Send + Sync + 'static) -> Self {
         self.on_session = SessionCallback(Some(Arc::new(callback)));
         self
     }
 
-    /// Tells `callback` when handlers begin and end, for figures. It is called on the thread of the sessions: it must not block.
+    /// Calls `callback` when handlers begin and end, for metrics. It is called on the thread of the sessions: it must not block.
     #[must_use]
     pub fn on_attempt(mut self, callback: impl Fn(AttemptEvent<'_>) + Send + Sync + 'static) -> Self {
         self.on_attempt = AttemptCallback(Some(Arc::new(callback)));
@@ -210,7 +210,7 @@ impl WorkerBuilder {
     /// Adds an action whose handler blocks its thread; it runs on a thread that the worker keeps for such handlers,
     /// within the runtime of the caller.
     ///
-    /// It cannot be aborted: one that runs long must look at [`StepContext::is_cancelled`], or it keeps its
+    /// A blocking handler cannot be aborted: one that runs long must check [`StepContext::is_cancelled`], or it keeps its
     /// slot and is reported as [`SessionEvent::Stuck`].
     #[must_use]
     pub fn blocking_handler_with<I, O, F>(mut self, action: Action, handler: F) -> Self
@@ -317,7 +317,7 @@ impl WorkerBuilder {
     }
 }
 
-/// The name of this host, at most 255 code points of it, or else `worker`. The default label of a worker.
+/// Returns the name of this host, at most 255 code points of it, or else `worker`. The default label of a worker.
 pub fn host_name() -> String {
     let name = rustix::system::uname();
     let name: String = name
@@ -382,5 +382,5 @@ impl fmt::Debug for SessionCallback {
     }
 }
 
-/// Bytes of `Hello` without its attempts: room for a full list of them stays.
+/// Bytes of `Hello` without its attempts: space for a full list of them stays.
 const HELLO_BYTES_MAX: usize = SESSION_MESSAGE_BYTES_MAX - (1 << 20);

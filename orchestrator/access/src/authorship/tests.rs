@@ -96,7 +96,7 @@ fn patterns_are_recorded_unless_they_name_everything() {
     assert_eq!(admin.submitted_actions(&named("agents")), None);
 }
 
-/// A principal by name with a grant of each of these roles in its namespace, as those of that user.
+/// Returns a principal by name with a grant of each of these roles in its namespace, as those of that user.
 fn holder(grants: &[(Role, &str, UserScope)]) -> Principal {
     let grants = grants.iter().map(|(role, namespace, user)| Grant {
         user: user.clone(),

@@ -57,7 +57,7 @@ impl Algorithm {
     /// Those that a policy allows unless it says otherwise.
     pub(crate) const DEFAULT: [Self; 3] = [Self::Es256, Self::EdDsa, Self::Rs256];
 
-    /// The algorithm of a name, as tokens and policies write it.
+    /// Returns the algorithm of a name, as tokens and policies write it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
     }
@@ -85,7 +85,7 @@ impl fmt::Display for Algorithm {
 }
 
 impl PublicKey {
-    /// True if the algorithm is one for keys of this kind.
+    /// Returns true if the algorithm is one for keys of this kind.
     pub(crate) fn is_for(&self, algorithm: Algorithm) -> bool {
         match self {
             PublicKey::P256(_) => algorithm == Algorithm::Es256,
@@ -95,7 +95,7 @@ impl PublicKey {
         }
     }
 
-    /// True if the holder of the private key signed the message so.
+    /// Returns true if the holder of the private key signed the message so.
     pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
         let by = |how: &'static dyn VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(how, key).verify(message, signed).is_ok()

@@ -54,7 +54,7 @@ impl JwtCache {
         self.judged.len()
     }
 
-    /// True if none is kept.
+    /// Returns true if none is kept.
     pub fn is_empty(&self) -> bool {
         self.judged.is_empty()
     }

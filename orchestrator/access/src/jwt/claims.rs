@@ -21,7 +21,7 @@ pub(crate) enum ClaimValue {
 }
 
 impl ClaimCondition {
-    /// True if the claim is equal, or is a list with a member that is.
+    /// Returns true if the claim is equal, or is a list with a member that is.
     pub(crate) fn holds(&self, claims: &Map<String, Value>) -> bool {
         let Some((last, above)) = self.path.split_last() else {
             return false;
@@ -50,7 +50,7 @@ impl ClaimValue {
     }
 }
 
-/// True if the audience is that of the token, or one of those.
+/// Returns true if the audience is that of the token, or one of those.
 pub(crate) fn is_for(claims: &Map<String, Value>, audience: &str) -> bool {
     let condition = ClaimCondition {
         path: Vec::from(["aud".into()]),
@@ -59,7 +59,7 @@ pub(crate) fn is_for(claims: &Map<String, Value>, audience: &str) -> bool {
     condition.holds(claims)
 }
 
-/// A time of a claim, in milliseconds since 1970: a number of seconds, perhaps with a fraction. `None` for anything else.
+/// Returns a time of a claim, in milliseconds since 1970: a number of seconds, perhaps with a fraction. `None` for anything else.
 pub(crate) fn time_ms(claim: &Value) -> Option<i64> {
     if let Some(seconds) = claim.as_i64() {
         return Some(seconds.saturating_mul(1_000));

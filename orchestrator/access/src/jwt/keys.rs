@@ -16,7 +16,7 @@ pub struct KeySet {
     keys: BTreeMap<String, Key>,
 }
 
-/// One key.
+/// A key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     key: PublicKey,
@@ -24,7 +24,7 @@ pub(crate) struct Key {
     algorithm: Option<Algorithm>,
 }
 
-/// Why a text is no set of keys that can be used. One sentence without a full stop, for operators.
+/// Reason why a text is no set of keys that can be used. One sentence without a full stop, for operators.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnusableKeys(String);
 
@@ -75,7 +75,7 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// True if there is none, as before the first set is there.
+    /// Returns true if there is none, as before the first set is there.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -122,14 +122,14 @@ impl Key {
         }
     }
 
-    /// True if the key is for the algorithm and signed the message so. What a token says of its algorithm is never enough: the
+    /// Returns true if the key is for the algorithm and signed the message so. What a token says of its algorithm is never enough: the
     /// kind of the key decides.
     pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
         self.algorithm.is_none_or(|only| only == algorithm) && self.key.verifies(algorithm, message, signed)
     }
 }
 
-/// A point of a curve, without compression.
+/// Returns a point of a curve, without compression.
 fn point(x: &[u8], y: &[u8], length: usize) -> Result<Vec<u8>, &'static str> {
     match (x.len(), y.len()) == (length, length) {
         true => Ok([&[4], x, y].concat()),

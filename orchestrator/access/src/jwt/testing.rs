@@ -63,7 +63,7 @@ impl Signer {
         }
     }
 
-    /// The name of its algorithm.
+    /// Returns the name of its algorithm.
     pub(crate) fn algorithm(&self) -> &'static str {
         match self {
             Self::P256(_) => "ES256",
@@ -90,7 +90,7 @@ impl Signer {
         }
     }
 
-    /// A token with these claims, for the key of this name.
+    /// Returns a token with these claims, for the key of this name.
     pub(crate) fn token(&self, kid: &str, claims: &Value) -> String {
         self.token_with(
             &json!({"alg": self.algorithm(), "kid": kid, "typ": "JWT"}),
@@ -116,7 +116,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The set of these keys.
+/// Returns the set of these keys.
 pub(crate) fn set(keys: &[Value]) -> KeySet {
     KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap()
 }

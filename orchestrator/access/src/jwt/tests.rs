@@ -59,7 +59,7 @@ fn other_source() -> KeySource {
     }
 }
 
-/// The policy with these keys of its first issuer.
+/// Returns the policy with these keys of its first issuer.
 fn access(keys: &[Value]) -> Access {
     let keys = (KeySource::File("/keys/one".into()), Arc::new(set(keys)));
     Access::new(Policy::parse(POLICY).unwrap()).with_keys([keys])
@@ -69,7 +69,7 @@ fn claims() -> Value {
     json!({"iss": "https://issuer.example", "aud": "escapement", "sub": "planner", "exp": NOW_S + 600})
 }
 
-/// The claims with one of them replaced, or left out if it is null.
+/// Returns the claims with one of them replaced, or left out if it is null.
 fn claims_with(name: &str, value: Value) -> Value {
     let mut claims = claims();
     match value {
@@ -149,7 +149,7 @@ fn wrong_headers(ec: &Signer, rsa: &Signer) -> Vec<(String, String)> {
     ])
 }
 
-/// A token with another character in the middle of one part, for each part: another bit is wrong then, and not the spelling.
+/// Returns a token with another character in the middle of one part, for each part: another bit is wrong then, and not the spelling.
 fn flipped(token: &str) -> Vec<(String, String)> {
     let parts: Vec<&str> = token.split('.').collect();
     let flip = |index: usize| {

@@ -42,7 +42,7 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// A claim that is a text.
+    /// Returns a claim that is a text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.claims.get(name).and_then(Value::as_str)
     }

@@ -22,7 +22,7 @@ const OF_LIBRARIES: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Every service and its methods, in the order of the protos.
+/// Returns every service and its methods, in the order of the protos.
 fn services() -> Vec<(String, Vec<String>)> {
     let files = prost_types::FileDescriptorSet::decode(escapement_wire::DESCRIPTORS).unwrap();
     let mut services = Vec::new();
@@ -44,7 +44,7 @@ fn services() -> Vec<(String, Vec<String>)> {
     services
 }
 
-/// The path of every call, read once.
+/// Returns the path of every call, read once.
 pub(crate) fn paths() -> &'static [String] {
     static PATHS: OnceLock<Vec<String>> = OnceLock::new();
     let of_service = |(service, methods): (String, Vec<String>)| {
@@ -88,7 +88,7 @@ fn the_page_shows_the_table_of_the_code() {
     assert_eq!(shown, table, "ESCAPEMENT_WRITE=1 writes it anew");
 }
 
-/// The table, with methods that follow each other and have one row in one line.
+/// Returns the table, with methods that follow each other and have one row in one line.
 fn table() -> String {
     let mut table = String::from(HEAD);
     for (service, methods) in services() {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use escapement_model::Namespace;
 use escapement_model::limits::LABEL_CHARS_MAX;
 
-/// Whether an entry must give a role.
+/// True if an entry must give a role.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Roles {
     Required,
@@ -121,7 +121,7 @@ fn patterns<'t>(reading: &mut Reading<'t>, section: &mut Section<'t>, key: &str)
     Some(patterns)
 }
 
-/// True if the text can be a name in records and logs; says what is wrong otherwise.
+/// Returns true if the text can be a name in records and logs; says what is wrong otherwise.
 pub(super) fn is_name(reading: &mut Reading<'_>, name: &Placed<&str>) -> bool {
     let n_chars = name.value.chars().count();
     let holds = (1..=LABEL_CHARS_MAX).contains(&n_chars) && !name.value.chars().any(char::is_control);

@@ -89,7 +89,7 @@ fn path<'t>(reading: &mut Reading<'t>, section: &mut Section<'t>, key: &str) -> 
     Some(text)
 }
 
-/// True if what is read there cannot be read or changed on the way.
+/// Returns true if what is read there cannot be read or changed on the way.
 fn is_usable(url: &str) -> bool {
     let (rest, is_encrypted) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (rest, true),

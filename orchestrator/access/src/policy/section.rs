@@ -27,7 +27,7 @@ pub(super) enum FlagOrText<'t> {
 
 type Value<'t> = &'t DeValue<'t>;
 
-/// One table that is being read.
+/// A table that is being read.
 pub(super) struct Section<'t> {
     path: String,
     at: usize,
@@ -65,7 +65,7 @@ impl<'t> Reading<'t> {
         self.wrong(value.at, &value.path, message);
     }
 
-    /// True if anything was wrong so far.
+    /// Returns true if anything was wrong so far.
     pub(super) fn has_violations(&self) -> bool {
         !self.violations.is_empty()
     }
@@ -76,7 +76,7 @@ impl<'t> Reading<'t> {
         self.violations
     }
 
-    /// The table as a section.
+    /// Returns the table as a section.
     pub(super) fn section(&self, path: String, at: usize, table: &'t DeTable<'t>) -> Section<'t> {
         let keys = table
             .iter()
@@ -100,7 +100,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// A table below this one, if there is one.
+    /// Returns a table below this one, if there is one.
     pub(super) fn table(&mut self, section: &mut Section<'t>, key: &str) -> Option<Section<'t>> {
         let value = section.take(key)?;
         let Some(table) = value.value.as_table() else {
@@ -110,7 +110,7 @@ impl<'t> Reading<'t> {
         Some(self.section(value.path, value.at, table))
     }
 
-    /// The tables of a list, as `[[key]]` writes them.
+    /// Returns the tables of a list, as `[[key]]` writes them.
     pub(super) fn tables(&mut self, section: &mut Section<'t>, key: &str) -> Vec<Section<'t>> {
         let mut tables = Vec::new();
         for item in self
@@ -125,13 +125,13 @@ impl<'t> Reading<'t> {
         tables
     }
 
-    /// A text, if the key is there.
+    /// Returns a text, if the key is there.
     pub(super) fn text(&mut self, section: &mut Section<'t>, key: &str) -> Option<Placed<&'t str>> {
         let value = section.take(key)?;
         self.text_of(value)
     }
 
-    /// A text that must be there.
+    /// Returns a text that must be there.
     pub(super) fn required_text(&mut self, section: &mut Section<'t>, key: &str) -> Option<Placed<&'t str>> {
         if !section.left.contains_key(key) {
             self.wrong(section.at, &section.path_of(key), "is required");
@@ -139,7 +139,7 @@ impl<'t> Reading<'t> {
         self.text(section, key)
     }
 
-    /// A list of texts, if the key is there.
+    /// Returns a list of texts, if the key is there.
     pub(super) fn texts(&mut self, section: &mut Section<'t>, key: &str) -> Option<Vec<Placed<&'t str>>> {
         let items = self.items(section, key, "must be a list of texts")?;
         Some(items.into_iter().filter_map(|item| self.text_of(item)).collect())
@@ -173,7 +173,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// A whole number within bounds, if the key is there.
+    /// Returns a whole number within bounds, if the key is there.
     pub(super) fn number(
         &mut self,
         section: &mut Section<'t>,
@@ -231,7 +231,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// The value of a key, if it is there; it counts as read.
+    /// Returns the value of a key, if it is there; it counts as read.
     pub(super) fn take(&mut self, key: &str) -> Option<Placed<Value<'t>>> {
         let value = self.left.remove(key)?;
         Some(Placed {
@@ -241,7 +241,7 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// Every value that is left, in the order of the keys; they count as read.
+    /// Returns every value that is left, in the order of the keys; they count as read.
     pub(super) fn take_all(&mut self) -> Vec<(&'t str, Placed<Value<'t>>)> {
         let keys: Vec<&'t str> = self.left.keys().copied().collect();
         let taken = keys.into_iter().map(|key| Some((key, self.take(key)?)));
@@ -257,7 +257,7 @@ impl<'t> Section<'t> {
 }
 
 impl<T> Placed<T> {
-    /// Another value in the same place.
+    /// Returns another value in the same place.
     pub(super) fn with<U>(&self, value: U) -> Placed<U> {
         Placed {
             path: self.path.clone(),

@@ -19,7 +19,7 @@ pub(crate) fn digest_of(seed: u8) -> String {
     })
 }
 
-/// A policy with everything that there is.
+/// Returns a policy with everything that there is.
 pub(crate) fn whole() -> String {
     format!(
         r#"version = 1

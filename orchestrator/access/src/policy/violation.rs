@@ -3,14 +3,14 @@
 use alloc::string::String;
 use core::fmt;
 
-/// One thing that is wrong with a policy.
+/// A thing that is wrong with a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PolicyViolation {
     /// The line, counted from 1.
     pub line: usize,
     /// The path of the key, such as `token[2].roles[0]`; empty where the text is no TOML.
     pub path: String,
-    /// One sentence without a full stop, with the path as its subject.
+    /// A sentence without a full stop, with the path as its subject.
     pub message: String,
 }
 

@@ -132,7 +132,7 @@ fn grants() -> impl Strategy<Value = Vec<Grant>> {
     prop::collection::vec(grant, 0..4)
 }
 
-/// Everything that a principal may, of a small world.
+/// Returns everything that a principal may, of a small world.
 fn rights(principal: &Principal) -> BTreeSet<alloc::string::String> {
     let mut rights = BTreeSet::new();
     for namespace in ["a", "b", "default"] {

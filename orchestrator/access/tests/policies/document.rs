@@ -202,7 +202,7 @@ impl Document {
         text
     }
 
-    /// Another document that holds; `None` if it has no entry to which that can be done.
+    /// Returns another document that holds; `None` if it has no entry to which that can be done.
     pub(crate) fn changed(&self, change: Change, dice: &mut Dice) -> Option<Self> {
         let mut other = self.clone();
         match change {
@@ -243,7 +243,7 @@ impl Document {
         (!all.is_empty()).then(|| all.swap_remove(dice.below(all.len())))
     }
 
-    /// A text that must be refused, and the path at which.
+    /// Returns a text that must be refused, and the path at which.
     pub(crate) fn broken(&self, dice: &mut Dice) -> (String, String) {
         let mut other = self.clone();
         let first = self.tokens.first();

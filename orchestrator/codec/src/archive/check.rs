@@ -1,4 +1,4 @@
-//! Whether a record is whole and whether the contract core decides again what it says. Changes nothing.
+//! True if a record is whole and whether the contract core decides again what it says. Changes nothing.
 //!
 //! First what the record says of itself: digests, hashes, seal. Then the replay. Each part is compared byte for byte.
 
@@ -369,7 +369,7 @@ fn decode_entry(bytes: &Bytes) -> Result<AuditEntry, String> {
     audit_from_wire::entry(wire).map_err(str::to_owned)
 }
 
-/// An entry in one line, cut if it is long.
+/// Returns an entry in one line, cut if it is long.
 fn words(entry: &AuditEntry) -> String {
     cut(format!(
         "{} at {}: {:?}",
@@ -377,7 +377,7 @@ fn words(entry: &AuditEntry) -> String {
     ))
 }
 
-/// A result in one line, without its payload.
+/// Returns a result in one line, without its payload.
 fn outline(result: &v1::PlanResult) -> String {
     let payload = result.result_payload.as_ref();
     let code = result.error.as_ref().map_or("none", |error| &error.error_code);

@@ -22,7 +22,7 @@ pub const PIECE_BYTES_MAX: usize = 64 << 10;
 pub struct ArchiveFile {
     /// What the frames hold.
     pub archive: Archive,
-    /// Why the file is not as it was written, although its frames can be read. Empty for a whole file.
+    /// Reason why the file is not as it was written, although its frames can be read. Empty for a whole file.
     pub faults: Vec<FileFault>,
 }
 
@@ -55,7 +55,7 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(FIRST_LINE)
 }
 
-/// The file of a record, piece by piece. Holds the archive and one piece.
+/// Returns the file of a record, piece by piece. Holds the archive and one piece.
 pub fn pieces(archive: Archive) -> Pieces {
     let header = v1::RecordHeader {
         execution_id: archive.execution_id.to_string(),
@@ -245,7 +245,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The next frame, and where it begins.
+    /// Returns the next frame, and where it begins.
     fn frame(&mut self) -> Result<(Tag, Bytes, usize), FileFault> {
         let begins_at = self.at;
         let mut rest = self.bytes.slice(self.at..);
@@ -282,7 +282,7 @@ impl Reader<'_> {
         Err(self.fault_of_frame(begins_at, "another part should stand here"))
     }
 
-    /// The frame that was just read, and began there, should be another one.
+    /// Returns the frame that was just read, and began there, should be another one.
     fn fault_of_frame(&mut self, begins_at: usize, what: &'static str) -> FileFault {
         self.at = begins_at;
         self.n_frames -= 1;
@@ -335,7 +335,7 @@ impl Tag {
         tags.into_iter().find(|tag| *tag as u32 == number)
     }
 
-    /// Bytes of such a part at most: decoding a larger one could take any memory.
+    /// Returns the bytes of such a part at most: decoding a larger one could take any memory.
     fn bytes_max(self) -> usize {
         match self {
             Tag::Header | Tag::Seal | Tag::End => SMALL_PART_BYTES_MAX,

@@ -24,18 +24,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// True if nothing is wrong. Of an incomplete record this is all that can be said.
+    /// Returns true if nothing is wrong. Of an incomplete record this is all that can be said.
     pub fn is_good(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// True if the core decides everything again as it is recorded.
+    /// Returns true if the core decides everything again as it is recorded.
     pub fn is_identical(&self) -> bool {
         self.is_good() && self.is_complete
     }
 }
 
-/// One thing that is not as it should be.
+/// A thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Where.
@@ -53,7 +53,7 @@ pub struct Difference {
 pub enum Part {
     /// The accepted request.
     Accepted,
-    /// One entry.
+    /// An entry.
     Entry,
     /// The inputs.
     Inputs,
@@ -68,7 +68,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// As `escapement.v1.ReplayDifference.part` spells it.
+    /// Returns the same as `escapement.v1.ReplayDifference.part` spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Part::Accepted => "accepted",

@@ -132,7 +132,7 @@ fn a_session_that_has_what_other_rules_do_not_give_is_told_what() {
     assert_eq!(judge(&mut rights, "other", "*"), Ok(()), "it offers nothing");
 }
 
-/// An action that waits, for so many at a time.
+/// Returns an action that waits, for so many at a time.
 fn waiting(name: &str, max_in_flight: u32) -> v1::ActionSpec {
     v1::ActionSpec {
         name: name.to_owned(),
@@ -150,7 +150,7 @@ fn register(revision: u64, actions: Vec<v1::ActionSpec>) -> v1::SessionRequest {
     }
 }
 
-/// The levels of the actions of a registration, as they are let through.
+/// Returns the levels of the actions of a registration, as they are let through.
 fn levels(rights: &mut SessionRights, revision: u64, actions: Vec<v1::ActionSpec>) -> Vec<(String, u32)> {
     let mut request = register(revision, actions);
     rights.restrict(&mut request).unwrap();

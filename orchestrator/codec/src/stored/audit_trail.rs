@@ -26,7 +26,7 @@ pub struct Place {
     offset: usize,
 }
 
-/// One entry of a trail, and what follows it.
+/// An entry of a trail, and what follows it.
 #[derive(Debug)]
 pub struct Placed {
     /// The entry.
@@ -36,17 +36,17 @@ pub struct Placed {
 }
 
 impl AuditTrail {
-    /// The trail in a stored record.
+    /// Returns the trail in a stored record.
     pub fn new(record: Bytes) -> Self {
         Self(record)
     }
 
-    /// Bytes of the record.
+    /// Returns the bytes of the record.
     pub fn n_bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// The entries from a sequence number on, as many as there are and fit. One fits, however large.
+    /// Returns the entries from a sequence number on, as many as there are and fit. One fits, however large.
     ///
     /// # Errors
     /// [`Unreadable`] if an entry up to the last one wanted does not decode.
@@ -95,7 +95,7 @@ impl AuditTrail {
         place.map(Some).ok_or_else(nothing_there)
     }
 
-    /// The entry at a place.
+    /// Returns the entry at a place.
     ///
     /// # Errors
     /// [`Unreadable`] if it does not decode, or there is none.
@@ -109,7 +109,7 @@ impl AuditTrail {
         })
     }
 
-    /// The encoded entries from a place on, each with the offset behind it.
+    /// Returns the encoded entries from a place on, each with the offset behind it.
     fn entries(&self, from: Place) -> impl Iterator<Item = Result<(Bytes, usize), Unreadable>> {
         let n_bytes = self.0.len();
         let mut parts = Parts::of(self.0.slice(from.offset.min(n_bytes)..));

@@ -21,7 +21,7 @@ use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The inputs of a settlement, as they are stored.
+/// Returns the inputs of a settlement, as they are stored.
 pub fn encode(settlement: &Settlement) -> Vec<u8> {
     let Settlement {
         result,
@@ -116,7 +116,7 @@ fn outputs(result_payload: &Opaque) -> BTreeMap<StepId, &[u8]> {
     entries.filter_map(output).collect()
 }
 
-/// The steps that completed, in the order in which they did.
+/// Returns the steps that completed, in the order in which they did.
 fn completed(audit: &[AuditEntry]) -> impl Iterator<Item = StepId> {
     audit.iter().filter_map(|entry| match entry.kind {
         AuditKind::StepCompleted { step_id, .. } => Some(step_id),
@@ -213,7 +213,7 @@ impl<I: Iterator<Item = StepId>> Writer<'_, I> {
         }
     }
 
-    /// The labels, each at its place.
+    /// Returns the labels, each at its place.
     fn labels(&self) -> Vec<String> {
         let mut by_place: Vec<_> = self.workers.iter().map(|(label, place)| (place, label)).collect();
         by_place.sort_unstable();

@@ -15,7 +15,7 @@ impl Parts {
         Self { rest: message }
     }
 
-    /// Bytes behind the last one.
+    /// Returns the bytes behind the last one.
     pub(crate) fn n_bytes_left(&self) -> usize {
         self.rest.len()
     }
@@ -45,7 +45,7 @@ impl Iterator for Parts {
     }
 }
 
-/// The bytes behind a length.
+/// Returns the bytes behind a length.
 ///
 /// # Errors
 /// [`Unreadable`] if there are fewer.

@@ -30,7 +30,7 @@ impl Seal {
         }
     }
 
-    /// True if the seal follows from its own digests and this head.
+    /// Returns true if the seal follows from its own digests and this head.
     pub fn joins(&self, head: &ChainHash) -> bool {
         self.seal == join(head, &self.result_digest, &self.inputs_digest)
     }

@@ -1,4 +1,4 @@
-//! Why a stored or exported blob cannot be read. Reads none.
+//! Reason why a stored or exported blob cannot be read. Reads none.
 
 use std::fmt;
 

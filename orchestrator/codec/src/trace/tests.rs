@@ -21,7 +21,7 @@ fn step_id() -> StepId {
     "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e01".parse().unwrap()
 }
 
-/// A request that carries one `traceparent`, in a call that says another.
+/// Returns a request that carries one `traceparent`, in a call that says another.
 fn request(carried: &str, said: Option<&str>) -> Request {
     let wire = v1::SubmitPlanRequest {
         plan: Some(v1::Plan {

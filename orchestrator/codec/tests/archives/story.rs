@@ -90,7 +90,7 @@ impl Story {
     }
 }
 
-/// A step that completed.
+/// Returns a step that completed.
 pub(crate) fn finished() -> Story {
     finished_from(&Provenance::default())
 }

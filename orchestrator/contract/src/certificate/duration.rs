@@ -54,7 +54,7 @@ pub(super) fn critical_path(plan: &Plan, worst_ms: &[u128]) -> Vec<StepIndex> {
     path
 }
 
-/// Milliseconds of all steps at the most, given the length of the longest chain. At most as many slots as steps.
+/// Returns the milliseconds of all steps at the most, given the length of the longest chain. At most as many slots as steps.
 pub(super) fn of_all(plan: &Plan, worst_ms: &[u128], chain_ms: u128, n_slots: u32) -> u128 {
     // of each chain one step at a time is ready or holds a slot.
     // So with a slot for each chain a step that is ready finds one, and only dependencies make a step wait.
@@ -74,7 +74,7 @@ pub(super) fn of_all(plan: &Plan, worst_ms: &[u128], chain_ms: u128, n_slots: u3
     (work_ms + (n_slots - 1) * chain_ms) / n_slots
 }
 
-/// A number of chains of dependencies that have all steps together; not always the least one, which costs more to find.
+/// Returns a number of chains of dependencies that have all steps together; not always the least one, which costs more to find.
 fn n_chains(plan: &Plan) -> usize {
     let mut is_last = vec![true; plan.steps.len()];
     for step in &plan.order.canonical {
@@ -89,7 +89,7 @@ fn n_chains(plan: &Plan) -> usize {
     is_last.into_iter().filter(|is_last| *is_last).count()
 }
 
-/// Milliseconds of the delays before the first `n_retries` retries together, at most this much.
+/// Returns the milliseconds of the delays before the first `n_retries` retries together, at most this much.
 /// The cost has a bound: beyond the first retries whole runs of them count with their longest delay.
 fn delays_ms(policy: &RetryPolicy, n_retries: u32) -> u128 {
     //

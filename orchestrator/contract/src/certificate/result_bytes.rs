@@ -14,7 +14,7 @@ use escapement_model::limits::{
     OUTPUT_BYTES_MAX, RESULT_PAYLOAD_BYTES_MAX,
 };
 
-/// Bytes of the result of a plan with so many attempts, of which so many are under way at a time.
+/// Returns the bytes of the result of a plan with so many attempts, of which so many are under way at a time.
 pub(super) fn at_most(plan: &Plan, n_slots: u32, n_attempts: u64) -> u64 {
     // with an error one step at least has no output.
     let n_steps = plan.steps.len();
@@ -30,7 +30,7 @@ fn payload(n_steps: usize) -> usize {
     delimited(bytes.min(RESULT_PAYLOAD_BYTES_MAX))
 }
 
-/// The error on top, with its causes and all errors of the run.
+/// Returns the error on top, with its causes and all errors of the run.
 fn error(plan: &Plan, n_slots: usize, n_attempts: u64) -> usize {
     let of_plan = in_flight(n_slots).max(missing_keys(plan)).max(interrupted());
     // Each attempt fails once at the most; a step without an attempt has an error instead; one error more is of the plan.
@@ -59,7 +59,7 @@ fn error(plan: &Plan, n_slots: usize, n_attempts: u64) -> usize {
     ERROR_BYTES + delimited(context) + cause
 }
 
-/// An error in the trace, without its context.
+/// Returns an error in the trace, without its context.
 fn traced() -> usize {
     // only the error of a step that could not run has a cause, and that one has our own code and message.
     let reported = text("error_code", CODE_BYTES) + text("message", MESSAGE_BYTES);
@@ -74,7 +74,7 @@ fn traced() -> usize {
         + ITEM_OVERHEAD_BYTES
 }
 
-/// The context of a limit that ran out.
+/// Returns the context of a limit that ran out.
 fn in_flight(n_slots: usize) -> usize {
     //
     entry("limit_ms".len(), NUMBER_BYTES)
@@ -86,7 +86,7 @@ fn in_flight(n_slots: usize) -> usize {
         )
 }
 
-/// The context of an environment that lacks every required key.
+/// Returns the context of an environment that lacks every required key.
 fn missing_keys(plan: &Plan) -> usize {
     //
     let lengths = plan.context_requirements.iter().map(String::len);
@@ -98,7 +98,7 @@ fn missing_keys(plan: &Plan) -> usize {
     ) + entry("missing_keys_total".len(), NUMBER_BYTES)
 }
 
-/// The context of what a restart or a restore ended.
+/// Returns the context of what a restart or a restore ended.
 fn interrupted() -> usize {
     //
     let restarted = Interruption::Restarted { started_at: 0 }.reason();
@@ -112,12 +112,12 @@ const fn text(key: &str, bytes: usize) -> usize {
     entry(key.len(), delimited(bytes))
 }
 
-/// An entry of an object, given the bytes of its value.
+/// Returns an entry of an object, given the bytes of its value.
 const fn entry(key_bytes: usize, value_bytes: usize) -> usize {
     delimited(delimited(key_bytes) + delimited(value_bytes))
 }
 
-/// A field with a length. All field numbers are below 16, so each key takes one byte.
+/// Returns a field with a length. All field numbers are below 16, so each key takes one byte.
 const fn delimited(length: usize) -> usize {
     1 + varint_bytes(length as u64) + length
 }

@@ -20,21 +20,21 @@ impl Execution {
         self.steps.as_ref().map_or(0, |steps| steps.n_completed as usize)
     }
 
-    /// The errors of the steps that ended without completing, in canonical order.
+    /// Returns the errors of the steps that ended without completing, in canonical order.
     pub(super) fn step_errors(&self) -> impl Iterator<Item = &Arc<ExecutionError>> {
         let records = self.steps.as_ref().map_or(&[][..], |steps| &steps.records);
         let canonical = self.plan().canonical_order().iter();
         canonical.filter_map(|step| records.get(step.as_usize())?.error.as_ref())
     }
 
-    /// The error that a partial result shows: the highest severity, then the earliest in canonical order.
+    /// Returns the error that a partial result shows: the highest severity, then the earliest in canonical order.
     pub(super) fn primary_error(&self) -> ExecutionError {
         // a skipped consequence warns and comes after its root, so the root wins.
         let primary = self.step_errors().min_by_key(|error| Reverse(error.severity));
         ExecutionError::clone(primary.expect("a step that did not complete has an error"))
     }
 
-    /// The fatal error that a failure shows.
+    /// Returns the fatal error that a failure shows.
     pub(super) fn failure_cause(&self, ending: &Ending) -> ExecutionError {
         match ending {
             //

@@ -26,7 +26,7 @@ pub enum Effect {
         step: StepIndex,
         /// The attempt.
         attempt: u32,
-        /// Why.
+        /// Reason.
         reason: WithdrawReason,
     },
     /// Write this, atomically; answer with `Input::SettlePersisted`. The commit point: tell nobody before.
@@ -35,7 +35,7 @@ pub enum Effect {
     Deliver(Delivery),
 }
 
-/// Why an attempt is withdrawn.
+/// Reason why an attempt is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithdrawReason {
     /// The step's limit ran out.
@@ -78,7 +78,7 @@ impl Persisted {
         Self(settlement)
     }
 
-    /// The settlement, shared.
+    /// Returns the settlement, shared.
     pub fn into_settlement(self) -> Arc<Settlement> {
         self.0
     }

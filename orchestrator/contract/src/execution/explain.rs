@@ -11,7 +11,7 @@ use crate::time::Moment;
 use alloc::vec;
 
 impl Execution {
-    /// Why it and its steps are in their states now. Looks at every step and at the record, once.
+    /// Returns the reason why it and its steps are in their states now. Looks at every step and at the record, once.
     ///
     /// Time has been told before: nothing is due by `now`.
     /// While its end is being written, only the first entries of the record may be shown, and `n_entries_shown` says how

@@ -77,7 +77,7 @@ impl Input {
         }
     }
 
-    /// The step that it is about.
+    /// Returns the step that it is about.
     pub(super) fn step(&self) -> Option<StepIndex> {
         match self {
             Input::Assigned { step, .. }

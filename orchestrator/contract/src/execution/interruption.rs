@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use escapement_model::opaque::{ListBuilder, StructBuilder};
 use escapement_model::{Severity, codes};
 
-/// Why an execution that was accepted must not run any more.
+/// Reason why an execution that was accepted must not run any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     /// It had started when the orchestrator went down.
@@ -81,7 +81,7 @@ impl Execution {
         self.settle(now, Ending::Fatal(error));
     }
 
-    /// An error of the plan as a whole that says which limit it was and what was under way.
+    /// Returns an error of the plan as a whole that says which limit it was and what was under way.
     pub(super) fn limit_error(
         &self,
         code: &str,

@@ -9,7 +9,7 @@ use crate::time::Moment;
 use alloc::sync::Arc;
 use escapement_model::{Opaque, Severity};
 
-/// Why an execution ends.
+/// Reason why an execution ends.
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
     /// No step is left.

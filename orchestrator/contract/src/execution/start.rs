@@ -51,12 +51,12 @@ impl Execution {
         true
     }
 
-    /// The answer to a start that was still being written when the limit ran out.
+    /// Returns the answer to a start that was still being written when the limit ran out.
     pub(super) fn start_persisted_late(&mut self) -> bool {
         core::mem::replace(&mut self.start_is_being_written, false)
     }
 
-    /// True if a start now would not end the execution at once.
+    /// Returns true if a start now would not end the execution at once.
     pub fn meets_preconditions(&self, now: Moment) -> bool {
         self.unmet_precondition(now).is_none()
     }

@@ -26,7 +26,7 @@ pub enum StepState {
         /// 1 for the first.
         attempt: u32,
     },
-    /// Its handler runs.
+    /// Handler runs.
     Started {
         /// 1 for the first.
         attempt: u32,
@@ -77,7 +77,7 @@ pub(super) struct Steps {
     pub(super) payload_bytes: usize,
 }
 
-/// One step of a running execution.
+/// A step of a running execution.
 #[derive(Clone, Debug)]
 pub(super) struct StepRecord {
     pub(super) state: StepState,
@@ -97,7 +97,7 @@ pub(super) struct StepRecord {
 pub(super) struct StepDiagnostics {
     /// How many attempts were made, once it has ended.
     pub(super) attempts: u32,
-    /// Why it did not complete.
+    /// Reason why it did not complete.
     pub(super) reason: Option<NotCompleted>,
     /// Warnings in the record, once it has completed.
     pub(super) n_warnings: u8,
@@ -192,7 +192,7 @@ impl StepState {
         }
     }
 
-    /// The attempt that is with a worker or on its way to one.
+    /// Returns the attempt that is with a worker or on its way to one.
     pub(super) fn open_attempt(self) -> Option<u32> {
         match self {
             StepState::Waiting { attempt }
@@ -241,7 +241,7 @@ impl Execution {
         progress
     }
 
-    /// The state of a step that an input names; `None` if there is no such step.
+    /// Returns the state of a step that an input names; `None` if there is no such step.
     pub(super) fn state_of(&self, step: Option<StepIndex>) -> Option<StepState> {
         step.filter(|step| step.as_usize() < self.plan().steps().len())
             .map(|step| self.step_state(step))
@@ -263,7 +263,7 @@ impl Execution {
         }
     }
 
-    /// The steps of a running execution with the plan that they belong to.
+    /// Returns the steps of a running execution with the plan that they belong to.
     pub(super) fn running(&mut self) -> (&mut Steps, &Plan) {
         let steps = self.steps.as_mut().expect("a running execution has its steps");
         (steps, self.request.plan())

@@ -18,13 +18,13 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// The one that fires next.
+    /// Returns the one that fires next.
     pub(super) fn first(&self) -> Option<(u64, u16)> {
         self.due.first().copied()
     }
 
     #[cfg(feature = "explore")]
-    /// All of them, in the order in which they fire.
+    /// Returns all of them, in the order in which they fire.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u16)> {
         self.due.iter().copied()
     }
@@ -41,7 +41,7 @@ impl Timers {
 }
 
 impl Execution {
-    /// The instant on the monotonic clock at which `Tick` is wanted at the latest; `None` if nothing is
+    /// Returns the instant on the monotonic clock at which `Tick` is wanted at the latest; `None` if nothing is
     /// armed.
     pub fn next_due_ms(&self) -> Option<u64> {
         match self.phase {

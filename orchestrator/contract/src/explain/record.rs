@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use escapement_model::{Severity, StepId, codes};
 
-/// Why an execution that has ended and its steps are in their states, by its record, its status and its error.
+/// Returns the reason why an execution that has ended and its steps are in their states, by its record, its status and its error.
 pub fn explain_settled<'a>(
     plan: &Plan,
     entries: impl Iterator<Item = &'a AuditKind>,
@@ -40,7 +40,7 @@ pub fn explain_settled<'a>(
     }
 }
 
-/// The steps of an execution that has not started.
+/// Returns the steps of an execution that has not started.
 pub fn explain_queued(plan: &Plan, ends_in_ms: Option<u64>) -> Vec<StepFacts> {
     let facts = |step: &StepIndex| {
         let depends_on = plan.step(*step).depends_on();
@@ -117,7 +117,7 @@ impl<'a> Notes<'a> {
         self.has_started
     }
 
-    /// Why a step ended as it did, if it has ended.
+    /// Returns the reason why a step ended as it did, if it has ended.
     pub(crate) fn if_ended(&self, step: StepIndex) -> Option<StepReason> {
         self.at(step).if_ended(self.is_cut())
     }
@@ -126,7 +126,7 @@ impl<'a> Notes<'a> {
         &self.by_step[step.as_usize()]
     }
 
-    /// True if the record may leave out what single attempts went through.
+    /// Returns true if the record may leave out what single attempts went through.
     fn is_cut(&self) -> bool {
         //
         self.n_entries >= AUDIT_ENTRIES_MAX
@@ -267,7 +267,7 @@ impl<'a> Note<'a> {
         }
     }
 
-    /// Why the step ended as it did, if it has ended.
+    /// Returns the reason why the step ended as it did, if it has ended.
     fn if_ended(&self, is_cut: bool) -> Option<StepReason> {
         match self.state {
             StepState::Completed => Some(StepReason::Completed {

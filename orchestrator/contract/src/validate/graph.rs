@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use escapement_model::{StepId, codes};
 
-/// One reference that leads to another step.
+/// A reference that leads to another step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reference {
     pub(super) to: StepIndex,
@@ -79,7 +79,7 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// The first step of that name.
+    /// Returns the first step of that name.
     fn find(&self, name: Name<'a>) -> Option<StepIndex> {
         match name {
             Name::Id(id) => first(&self.ids, &id),
@@ -154,7 +154,7 @@ pub(super) fn resolve(steps: &[StepDraft], ids: &[Option<StepId>], findings: &mu
     references
 }
 
-/// The order of an acyclic graph; `None` if there are cycles, which are reported.
+/// Returns the order of an acyclic graph; `None` if there are cycles, which are reported.
 pub(super) fn order(steps: &[StepDraft], references: &References, findings: &mut Findings) -> Option<Order> {
     let (dependents_from, dependents) = invert(references);
     let mut n_open: Vec<usize> = references.steps().map(|step| references.of(step).len()).collect();
@@ -237,7 +237,7 @@ fn report_cycles(steps: &[StepDraft], references: &References, findings: &mut Fi
     }
 }
 
-/// The references that lead a depth-first walk back to a step on its path, each with the step that has it,
+/// Returns the references that lead a depth-first walk back to a step on its path, each with the step that has it,
 /// and by step the one that the walk came from.
 fn closing_references(references: &References) -> (Vec<(StepIndex, Reference)>, Vec<Option<StepIndex>>) {
     #[derive(Clone, Copy, PartialEq)]

@@ -13,7 +13,7 @@ use escapement_model::limits::{
 };
 use escapement_model::{PlanId, StepId};
 
-/// The plan, or `None` if something is wrong with it.
+/// Returns the plan, or `None` if something is wrong with it.
 pub(super) fn plan(draft: PlanDraft, findings: &mut Findings) -> Option<Plan> {
     let bytes = size::plan_bytes(&draft);
     if bytes > PLAN_BYTES_MAX {

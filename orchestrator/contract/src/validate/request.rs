@@ -13,7 +13,7 @@ use escapement_model::limits::{
     CORRELATION_ENTRIES_MAX, CORRELATION_VALUE_CHARS_MAX, ENVIRONMENT_BYTES_MAX, LABEL_CHARS_MAX,
 };
 
-/// The request, or `None` if something is wrong with it. `n_steps_max` is the server's limit of concurrent
+/// Returns the request, or `None` if something is wrong with it. `n_steps_max` is the server's limit of concurrent
 /// steps.
 pub(super) fn request(draft: RequestDraft, n_steps_max: u32, findings: &mut Findings) -> Option<Request> {
     let plan = match draft.plan {

@@ -5,7 +5,7 @@ use crate::outcome::varint_bytes;
 use alloc::string::String;
 use escapement_model::Opaque;
 
-/// Bytes of the encoded plan. All field numbers are below 16, so each key takes one byte.
+/// Returns the bytes of the encoded plan. All field numbers are below 16, so each key takes one byte.
 pub(super) fn plan_bytes(plan: &PlanDraft) -> usize {
     let PlanDraft {
         id,

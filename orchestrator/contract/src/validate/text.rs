@@ -33,7 +33,7 @@ pub(super) fn count(n_items: usize, max: usize) -> Result<(), String> {
     }
 }
 
-/// A number that is not below its minimum, or the default.
+/// Returns a number that is not below its minimum, or the default.
 pub(super) fn at_least(number: Option<i64>, min: u64, default: u64) -> Result<u64, String> {
     //
     let Some(number) = number else {
@@ -74,7 +74,7 @@ pub(super) fn object(object: &Opaque, bytes_max: usize) -> Result<(), String> {
         })
 }
 
-/// An id in its canonical form.
+/// Returns an id in its canonical form.
 pub(super) fn id<T: core::str::FromStr>(text: &str) -> Result<T, String>
 where
     T::Err: core::fmt::Display,

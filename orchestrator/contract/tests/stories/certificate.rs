@@ -25,7 +25,7 @@ fn worst(spec: &Spec, n_slots: u32) -> (u64, DurationBound, u64) {
     )
 }
 
-/// The critical path as `name ms attempts`.
+/// Returns the critical path as `name ms attempts`.
 fn path(spec: &Spec, n_slots: u32) -> Vec<String> {
     let plan = valid(spec.clone());
     let path = plan.certificate(n_slots).critical_path;
@@ -322,7 +322,7 @@ fn no_result_has_more_than_sixteen_mebibytes() {
     assert!((1 << 20..(1 << 20) + 256).contains(&bytes), "{bytes}");
 }
 
-/// An object of so many bytes.
+/// Returns an object of so many bytes.
 fn object_of(bytes: usize) -> Opaque {
     let object = |n_letters: usize| StructBuilder::new().text("k", &"x".repeat(n_letters)).build();
     let sizes = (0..32).map(|around| object(bytes - around));

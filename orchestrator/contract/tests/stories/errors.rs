@@ -6,7 +6,7 @@ use escapement_contract::{AuditKind, CAUSE_DEPTH_MAX, ExecutionError, Outcome, R
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Opaque, Severity, codes};
 
-/// The warnings that the record of a settled execution has.
+/// Returns the warnings that the record of a settled execution has.
 fn warnings(story: &Story) -> impl Iterator<Item = &ExecutionError> {
     let audit = story.persisted.as_ref().unwrap().audit.iter();
     let kept = audit.filter_map(|entry| match &entry.kind {

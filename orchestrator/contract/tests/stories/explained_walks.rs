@@ -296,7 +296,7 @@ fn two_steps() -> Spec {
     steps("a; b after=a")
 }
 
-/// The endings that no step brings about.
+/// Returns the endings that no step brings about.
 fn other_endings() -> Vec<Story> {
     let mut in_queue = two_steps().queued();
     in_queue.at(5_000).tick();

@@ -7,7 +7,7 @@ use escapement_model::limits::{OUTPUT_BYTES_MAX, RESULT_PAYLOAD_BYTES_MAX};
 use escapement_model::opaque::{StructBuilder, ValueView};
 use escapement_model::{Opaque, Severity};
 
-/// An object of exactly so many bytes.
+/// Returns an object of exactly so many bytes.
 fn object_of(bytes: usize) -> Opaque {
     let with = |n: usize| StructBuilder::new().text("t", &"x".repeat(n)).build();
     let overhead = with(bytes - 64).len() - (bytes - 64);

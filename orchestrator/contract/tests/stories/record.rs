@@ -5,7 +5,7 @@ use escapement_contract::{AUDIT_ENTRIES_MAX, AuditKind, Evidence, Outcome, Repor
 use escapement_model::Severity;
 use escapement_model::opaque::{StructBuilder, ValueView, entries, items};
 
-/// The kinds of the entries, in their order.
+/// Returns the kinds of the entries, in their order.
 fn kinds(story: &Story) -> String {
     let audit = story.execution.audit().iter();
     let words = audit.map(|entry| {

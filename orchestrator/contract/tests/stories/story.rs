@@ -21,7 +21,7 @@ pub const CONCURRENCY_MAX: u32 = 256;
 #[derive(Clone, Debug)]
 pub struct Spec(pub RequestDraft);
 
-/// A plan without steps; it has a limit of 1000 ms and requires the key `region`, which the environment has.
+/// Returns a plan without steps; it has a limit of 1000 ms and requires the key `region`, which the environment has.
 pub fn plan() -> Spec {
     let plan = PlanDraft {
         id: PlanId::from_random([7; 16]).to_string(),
@@ -128,7 +128,7 @@ impl Spec {
         self
     }
 
-    /// An execution of it that is queued.
+    /// Returns an execution of it that is queued.
     pub fn queued(self) -> Story {
         let request = Arc::new(validate_request(self.0, CONCURRENCY_MAX).unwrap());
         let deadline = request
@@ -144,7 +144,7 @@ impl Spec {
         }
     }
 
-    /// An execution of it whose start is durable; what it says first is kept for `says`.
+    /// Returns an execution of it whose start is durable; what it says first is kept for `says`.
     pub fn running(self) -> Story {
         let mut story = self.queued();
         story.ok(Input::Start);
@@ -252,7 +252,7 @@ impl Story {
         self.execution.step_state(self.index(name))
     }
 
-    /// The attempt that is under way.
+    /// Returns the attempt that is under way.
     fn attempt(&self, name: &str) -> u32 {
         match self.state(name) {
             StepState::Waiting { attempt }
@@ -315,12 +315,12 @@ impl Story {
         self.execution.result().unwrap().clone()
     }
 
-    /// The error of the settlement.
+    /// Returns the error of the settlement.
     pub fn error(&self) -> ExecutionError {
         self.persisted.as_ref().unwrap().result.error.clone().unwrap()
     }
 
-    /// The errors of the run, as `code@step#attempt`.
+    /// Returns the errors of the run, as `code@step#attempt`.
     pub fn trace(&self) -> Vec<String> {
         let context = self.error().context;
         let Some(ValueView::List(list)) = value(&context, "errors") else {
@@ -382,7 +382,7 @@ impl Story {
     }
 }
 
-/// An error and its causes, as `severity CODE@step < cause`.
+/// Returns an error and its causes, as `severity CODE@step < cause`.
 pub fn brief(error: &ExecutionError) -> String {
     let step = error
         .step_id
@@ -410,7 +410,7 @@ pub fn name_of(id: StepId) -> String {
     letters.map(|byte| char::from(*byte)).collect()
 }
 
-/// The output of a step in these stories: `{"from": name}`.
+/// Returns the output of a step in these stories: `{"from": name}`.
 pub fn output(name: &str) -> Opaque {
     StructBuilder::new().text("from", name).build()
 }
@@ -423,7 +423,7 @@ pub fn failed(code: &str, severity: Option<Severity>) -> Outcome {
     Outcome::Failed(reported(code, severity))
 }
 
-/// A failure with diagnostic data.
+/// Returns a failure with diagnostic data.
 pub fn failure(code: &str, context: Opaque) -> Outcome {
     Outcome::Failed(Reported {
         context,
@@ -431,7 +431,7 @@ pub fn failure(code: &str, context: Opaque) -> Outcome {
     })
 }
 
-/// Both clocks.
+/// Returns both clocks.
 pub fn moment(monotonic_ms: u64, unix_ms: i64) -> Moment {
     Moment {
         monotonic_ms,
@@ -464,7 +464,7 @@ pub fn reported(code: &str, severity: Option<Severity>) -> Reported {
     }
 }
 
-/// The last value of a top-level key.
+/// Returns the last value of a top-level key.
 pub fn value<'a>(object: &'a Opaque, key: &str) -> Option<ValueView<'a>> {
     let all: BTreeMap<&str, ValueView<'_>> = object.entries().map(|entry| entry.unwrap()).collect();
     all.get(key).copied()
@@ -484,7 +484,7 @@ pub fn number(object: &Opaque, key: &str) -> f64 {
     }
 }
 
-/// The texts of a list.
+/// Returns the texts of a list.
 pub fn texts(object: &Opaque, key: &str) -> Vec<String> {
     let Some(ValueView::List(list)) = value(object, key) else {
         panic!("{key} is no list")

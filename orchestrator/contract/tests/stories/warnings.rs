@@ -3,7 +3,7 @@
 use crate::story::{Spec, steps};
 use escapement_contract::validate_plan;
 
-/// The warnings about a plan, as field and code.
+/// Returns the warnings about a plan, as field and code.
 fn warnings(mut spec: Spec) -> Vec<String> {
     let plan = validate_plan(std::mem::take(spec.plan())).unwrap();
     let warnings = plan.warnings();

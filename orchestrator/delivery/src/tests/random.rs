@@ -33,7 +33,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 /// A driver in memory, and what the sink saw.
 struct World {
-    /// Whether the sink wants the ending of each place, from 1 on.
+    /// True if the sink wants the ending of each place, from 1 on.
     wanted: Vec<bool>,
     page: usize,
     limits: Limits,

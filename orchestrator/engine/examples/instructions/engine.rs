@@ -90,7 +90,7 @@ fn leaves(n_callers: u64) -> u64 {
     n_callers
 }
 
-/// A chain as in `engine-chain-64`, with somebody who watches: what a step takes more is about what watching costs.
+/// Returns a chain as in `engine-chain-64`, with somebody who watches: what a step takes more is about what watching costs.
 fn watched() -> u64 {
     let shape = Shape::chain(64);
     let mut world = World::new(|_| {});
@@ -123,7 +123,7 @@ fn retries() -> u64 {
     world.n_attempts
 }
 
-/// An execution whose time is over while all its steps run: its workers are told, and answer.
+/// Returns an execution whose time is over while all its steps run: its workers are told, and answer.
 fn cancels() -> u64 {
     let mut world = World::new(|_| {});
     world.worker(1, 1, 256);

@@ -43,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// The `n`th request of this shape, as the wire gives it.
+    /// Returns the `n`th request of this shape, as the wire gives it.
     pub(crate) fn draft(self, n: u64) -> RequestDraft {
         let payload = StructBuilder::new()
             .text("file", "report.pdf")
@@ -104,7 +104,7 @@ pub(crate) fn spread(n: u64) -> [u8; 16] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
-/// The name of an action of many.
+/// Returns the name of an action of many.
 pub(crate) fn action(n: u64) -> String {
     match n {
         0 => ACTION.to_owned(),
@@ -116,5 +116,5 @@ pub(crate) fn action(n: u64) -> String {
 pub(crate) const ACTION: &str = "render";
 /// Steps at a time if they do not depend on one another; the orchestrator's own limit.
 const AT_A_TIME: i32 = 256;
-/// As in `escapement.v1.OnFailure`.
+/// Same as in `escapement.v1.OnFailure`.
 const RETRY: i32 = 2;

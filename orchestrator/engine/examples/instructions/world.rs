@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) enum Handler {
     /// Its handler starts and completes.
     Completes,
-    /// Its handler starts, and fails before this attempt, which completes.
+    /// Handler starts, and fails before this attempt, which completes.
     FailsBefore(u32),
     /// Its handler starts and goes on for ever.
     Holds,
@@ -214,7 +214,7 @@ impl World {
         AttemptReport::Outcome(Outcome::completed(self.output.clone()))
     }
 
-    /// The next message of a session.
+    /// Returns the next message of a session.
     pub(crate) fn says(&mut self, session: SessionKey, message: FromWorker) -> Input {
         let seq = self.said.entry(session).or_default();
         *seq += 1;
@@ -285,7 +285,7 @@ pub(crate) enum WaitFor {
     Settled,
 }
 
-/// The submission of the `n`th execution, by a caller of its own.
+/// Returns the submission of the `n`th execution, by a caller of its own.
 pub(crate) fn submission(n: u64, request: &Arc<Request>, wait_for: WaitFor) -> Input {
     let caller = CallerId(n);
     Input::Submit(Submission {

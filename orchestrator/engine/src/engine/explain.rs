@@ -1,4 +1,4 @@
-//! Why an execution and its steps are in their states: what the contract knows, and the place among others.
+//! Reason why an execution and its steps are in their states: what the contract knows, and the place among others.
 //! Changes nothing, and shows nothing that a crash would take back.
 
 use super::Engine;

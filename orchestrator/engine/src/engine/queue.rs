@@ -173,7 +173,7 @@ impl Engine {
     }
 }
 
-/// The actions of the steps that would be dispatched at once if the execution started.
+/// Returns the actions of the steps that would be dispatched at once if the execution started.
 fn first_actions(request: &Request) -> impl Iterator<Item = &str> {
     let plan = request.plan();
     let steps = plan.canonical_order().iter().map(|step| plan.step(*step));

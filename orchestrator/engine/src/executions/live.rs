@@ -1,4 +1,4 @@
-//! One live execution, and the table of all. Decides nothing.
+//! A live execution, and the table of all. Decides nothing.
 
 use super::watch::Watchers;
 use crate::answer::{Caller, Ended};
@@ -27,7 +27,7 @@ pub(super) enum Stage {
     Durable(DurableAccept),
 }
 
-/// One live execution.
+/// A live execution.
 #[derive(Debug)]
 pub(super) struct LiveExecution {
     pub(super) execution: Execution,
@@ -39,7 +39,7 @@ pub(super) struct LiveExecution {
     pub(super) clock: WallClock,
     /// The execution whose step asked for this one; it may have ended since. `None`: not nested.
     pub(super) parent: Option<ExecutionKey>,
-    /// How many executions it is nested in.
+    /// Number of executions that it is nested in.
     pub(super) depth: u32,
     /// Executions that its steps asked for and that are live.
     pub(super) n_children: usize,
@@ -68,7 +68,7 @@ pub(super) struct LiveExecution {
 }
 
 impl LiveExecution {
-    /// An execution whose accept is not durable.
+    /// Creates an execution whose accept is not durable.
     pub(super) fn new(
         execution: Execution,
         request: Arc<Request>,
@@ -100,7 +100,7 @@ impl LiveExecution {
         }
     }
 
-    /// The proof that its accept is durable, `None` before that.
+    /// Returns the proof that its accept is durable, `None` before that.
     pub(super) fn accept(&self) -> Option<DurableAccept> {
         match self.stage {
             Stage::Durable(accept) => Some(accept),
@@ -129,7 +129,7 @@ impl LiveExecution {
 
 impl LiveExecution {
     // one that settles without ever having started is queued for everybody until its result is durable.
-    /// When it started, once that is durable.
+    /// Returns the time at which it started, once that is durable.
     pub(super) fn shown_started_at(&self) -> Option<i64> {
         self.execution.started_at().filter(|_| self.start_is_durable)
     }
@@ -146,7 +146,7 @@ impl LiveExecution {
         };
     }
 
-    /// The audit trail as far as it may be seen.
+    /// Returns the audit trail as far as it may be seen.
     pub(super) fn shown_audit(&self) -> &[AuditEntry] {
         &self.execution.audit()[..self.n_shown]
     }
@@ -174,7 +174,7 @@ impl LiveSet {
         key
     }
 
-    /// The next key, for an execution that may not be live.
+    /// Returns the next key, for an execution that may not be live.
     pub(super) fn next_key(&mut self) -> ExecutionKey {
         self.last_key += 1;
         ExecutionKey(self.last_key)
@@ -239,12 +239,12 @@ impl LiveSet {
         self.by_key.get_mut(&key).map(Box::as_mut)
     }
 
-    /// The execution of a key that is known to be live.
+    /// Returns the execution of a key that is known to be live.
     pub(super) fn at(&self, key: ExecutionKey) -> &LiveExecution {
         self.by_key.get(&key).expect("the key of a live execution")
     }
 
-    /// The execution of a key that is known to be live.
+    /// Returns the execution of a key that is known to be live.
     pub(super) fn at_mut(&mut self, key: ExecutionKey) -> &mut LiveExecution {
         self.by_key.get_mut(&key).expect("the key of a live execution")
     }

@@ -21,7 +21,7 @@ use escapement_model::planted::{self, Bug};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parent {
     pub(crate) key: ExecutionKey,
-    /// How many executions it is nested in.
+    /// Number of executions that it is nested in.
     pub(crate) depth: u32,
     /// Executions that its steps asked for and that are live.
     pub(crate) n_children: usize,
@@ -89,7 +89,7 @@ impl Executions {
     }
 
     // a nested plan comes in as any other; only whether it is nested is looked at.
-    /// The parent that makes a request nested: one whose steps may run. Any other that is named is a note.
+    /// Returns the parent that makes a request nested: one whose steps may run. Any other that is named is a note.
     pub(crate) fn parent_of(&self, request: &Request) -> Option<Parent> {
         let key = self.live.find_id(request.parent_execution_id()?)?;
         let live = self.live.at(key);
@@ -200,13 +200,13 @@ impl Executions {
         Some(self.live.at(key).view(accept))
     }
 
-    /// The id and the request of an execution, if it is live.
+    /// Returns the id and the request of an execution, if it is live.
     pub(crate) fn request_of(&self, key: ExecutionKey) -> Option<(ExecutionId, Arc<Request>)> {
         let live = self.live.find(key)?;
         Some((live.execution_id, Arc::clone(&live.request)))
     }
 
-    /// An execution from before the restart: one that must not run any more ends, any other is to be queued.
+    /// Returns an execution from before the restart: one that must not run any more ends, any other is to be queued.
     /// Returns true with the key of one that is.
     pub(crate) fn recover(&mut self, recovered: Recovered, turn: &Turn) -> (ExecutionKey, bool) {
         let accept = DurableAccept::of_recovered(&recovered);
@@ -252,7 +252,7 @@ impl LiveExecution {
 }
 
 impl Submission {
-    /// The id of its execution.
+    /// Returns the id of its execution.
     fn execution_id(&self) -> ExecutionId {
         self.request.execution_id().unwrap_or(self.fresh_id)
     }

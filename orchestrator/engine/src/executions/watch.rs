@@ -112,7 +112,7 @@ impl Wanted {
         before.is_some_and(|entry| entry.hash == hash)
     }
 
-    /// The piece that there is now, if there is any.
+    /// Returns the piece that there is now, if there is any.
     fn cut_from(self, audit: &[AuditEntry]) -> Option<Watched> {
         let skipped = u64::from(planted::is_on(Bug::WatchSkipsOne) && self.from_sequence > 1);
         let seen = usize::try_from(self.from_sequence - 1 + skipped).unwrap_or(usize::MAX);

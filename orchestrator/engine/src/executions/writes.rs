@@ -153,7 +153,7 @@ impl Executions {
         undecided
     }
 
-    /// An execution whose accept did not become durable: as if it had never been.
+    /// Returns an execution whose accept did not become durable: as if it had never been.
     /// `refusal`: `None` if the same request was accepted before.
     pub(crate) fn abandon(
         &mut self,

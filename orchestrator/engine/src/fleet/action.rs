@@ -36,7 +36,7 @@ impl RefusedBy {
         self.0.iter().flat_map(|instances| instances.iter())
     }
 
-    /// True if the session's process has not refused.
+    /// Returns true if the session's process has not refused.
     pub(super) fn admits(&self, session: &Session) -> bool {
         let Some(instances) = &self.0 else { return true };
         let identity = session.identity.as_ref();
@@ -62,7 +62,7 @@ pub(super) struct Waiting {
     pub(super) since_ms: u64,
 }
 
-/// One action.
+/// An action.
 #[derive(Debug, Default)]
 pub(super) struct Action {
     pub(super) name: Arc<str>,
@@ -131,7 +131,7 @@ impl Action {
         (!self.is_declared).then(|| self.registered_until_ms.saturating_sub(now_ms))
     }
 
-    /// Bytes of all that is said of it.
+    /// Returns the bytes of all that is said of it.
     pub(super) fn text_bytes(&self) -> usize {
         let traits: usize = self.traits.keys().map(Bytes::len).sum();
         self.description.len() + self.input_schema.len() + traits

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 
 impl Fleet {
-    /// The key of an action, made if it is new.
+    /// Returns the key of an action, made if it is new.
     pub(super) fn action_key(&mut self, name: &str) -> ActionKey {
         if let Some(key) = self.names.get(name) {
             return *key;

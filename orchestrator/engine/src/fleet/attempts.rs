@@ -91,12 +91,12 @@ impl Fleet {
         self.unflushed.insert(key);
     }
 
-    /// The attempt of that token, if this session has it. The token of another session counts as none.
+    /// Returns the attempt of that token, if this session has it. The token of another session counts as none.
     pub(crate) fn attempt_of(&self, key: SessionKey, token: AttemptToken) -> Option<Attempt> {
         self.attempt(token).filter(|attempt| attempt.is_held_by(key))
     }
 
-    /// The attempt of that token, whichever session has it.
+    /// Returns the attempt of that token, whichever session has it.
     pub(crate) fn attempt(&self, token: AttemptToken) -> Option<Attempt> {
         self.attempts.get(&token).copied()
     }

@@ -24,7 +24,7 @@ pub(crate) struct ReadyStep<'a> {
     pub(crate) attempt: u32,
 }
 
-/// One pass over the queues that a session may be free for.
+/// A pass over the queues that a session may be free for.
 #[derive(Debug)]
 pub(crate) struct Pass {
     /// With the first step of each.

@@ -55,7 +55,7 @@ impl Fleet {
         places
     }
 
-    /// The places that compete with those of a queue.
+    /// Returns the places that compete with those of a queue.
     fn served_by_the_same(&self, queue: &QueueKey) -> Merged<'_> {
         let action = self.action(queue.action);
         // Where attempts only wait, each depth has slots of its own.

@@ -193,7 +193,7 @@ impl Fleet {
     }
 }
 
-/// The level that an action has of its own; in a registration 0 means that it has none.
+/// Returns the level that an action has of its own; in a registration 0 means that it has none.
 fn bounded(max_in_flight: u32) -> Option<u32> {
     (max_in_flight > 0).then_some(max_in_flight.min(limits::SESSION_IN_FLIGHT_MAX))
 }

@@ -1,4 +1,4 @@
-//! One stream of one worker, and what is about to be sent on it.
+//! A stream of one worker, and what is about to be sent on it.
 
 use super::allowance::Allowance;
 use super::free::FreeSlots;
@@ -15,7 +15,7 @@ use escapement_model::limits::NESTING_DEPTH_MAX;
 use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, InstanceId, SessionId};
 
-/// One session. It outlives its stream by the rest of the lease, so that the same instance can come back.
+/// A session. It outlives its stream by the rest of the lease, so that the same instance can come back.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) session_id: SessionId,
@@ -68,7 +68,7 @@ pub(super) struct Identity {
 /// An action that a session offers, and how much of it is taken.
 #[derive(Debug)]
 pub(super) struct SessionAction {
-    /// Its own level; `None`: the session's alone.
+    /// Own level; `None`: the session's alone.
     pub(super) max_in_flight: Option<u32>,
     pub(super) waits: bool,
     /// As the action has them.
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// A session that offers its actions: greeted, connected, not leaving.
+    /// Returns a session that offers its actions: greeted, connected, not leaving.
     pub(super) fn is_active(&self) -> bool {
         self.identity.is_some() && self.connected && !self.draining
     }
@@ -181,7 +181,7 @@ impl Session {
 }
 
 impl SessionAction {
-    /// The slots that its session has for it. `load`: that of the session, if it has an ordinary slot.
+    /// Returns the slots that its session has for it. `load`: that of the session, if it has an ordinary slot.
     pub(super) fn free_slots(&self, load: Option<u32>, takes_work: bool) -> FreeSlots {
         if !self.waits {
             return FreeSlots {

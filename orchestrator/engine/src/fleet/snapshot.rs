@@ -38,7 +38,7 @@ impl Fleet {
         }
     }
 
-    /// When the worker has to be asked about the first of its assignments that it has not answered.
+    /// Returns the time at which the worker has to be asked about the first of its assignments that it has not answered.
     fn unanswered_at_ms(&self, key: SessionKey, pace: Pace) -> Option<u64> {
         let session = &self.sessions[&key];
         let attempts = session.tokens().iter().map(|token| &self.attempts[token]);

@@ -6,7 +6,7 @@ pub(super) struct Snapshots {
     /// Number of the last request; 0 for none.
     n: u64,
     is_unanswered: bool,
-    /// When the worker was asked last; its hello counts, since it says what the worker has.
+    /// Time at which the worker was asked last; its hello counts, since it says what the worker has.
     asked_at_ms: u64,
     /// The worker said what it has of all assignments up to this number.
     covered_seq: u64,
@@ -14,7 +14,7 @@ pub(super) struct Snapshots {
     books_changed: bool,
     /// Hash of the books and of the heartbeat that the last request was about.
     asked_about: Option<(u128, u128)>,
-    /// When the engine looks again.
+    /// Time at which the engine looks again.
     pub(super) due_ms: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use escapement_model::{AttemptToken, InstanceId, SessionId};
 
 const SESSION: SessionKey = SessionKey(1);
 
-/// A worker with one slot for the action "a".
+/// Returns a worker with one slot for the action "a".
 fn fleet() -> (Fleet, Turn) {
     let (mut fleet, mut turn) = (Fleet::new(Arc::new(config()), NOW.monotonic_ms), Turn::new(NOW));
     fleet.session_opened(SESSION, SessionId::from_slice(&[1; 16]).unwrap(), &turn);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use escapement_model::InstanceId;
 
 impl Fleet {
-    /// The worker process of a session that has an attempt.
+    /// Returns the worker process of a session that has an attempt.
     pub(crate) fn instance_of(&self, key: SessionKey) -> InstanceId {
         let identity = self.sessions[&key].identity.as_ref();
         identity
@@ -23,7 +23,7 @@ impl Fleet {
         self.worker_views_of(|_| true, turn)
     }
 
-    /// The workers whose sessions are wanted, by worker id.
+    /// Returns the workers whose sessions are wanted, by worker id.
     pub(super) fn worker_views_of(
         &self,
         is_wanted: impl Fn(SessionKey) -> bool,
@@ -78,7 +78,7 @@ impl Fleet {
         })
     }
 
-    /// The actions that are registered. `n_held_for`: how many executions the queue holds back for one of them.
+    /// Returns the actions that are registered. `n_held_for`: how many executions the queue holds back for one of them.
     pub(crate) fn action_views(
         &self,
         n_held_for: impl Fn(ActionKey) -> usize,

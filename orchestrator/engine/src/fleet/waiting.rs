@@ -57,7 +57,7 @@ impl Fleet {
         first_steps
     }
 
-    /// The queues of an action; none if it was forgotten.
+    /// Returns the queues of an action; none if it was forgotten.
     pub(super) fn queues_of(&self, key: ActionKey) -> Vec<QueueKey> {
         let action = self.actions.get(&key).into_iter();
         action.flat_map(|action| action.queues.keys().cloned()).collect()

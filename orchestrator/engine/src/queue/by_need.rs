@@ -99,17 +99,17 @@ impl<T: Ord + Copy> ByNeed<T> {
         self.open.n_items
     }
 
-    /// The first that is not held back.
+    /// Returns the first that is not held back.
     pub(super) fn first_open(&self) -> Option<T> {
         self.open.firsts.first().map(|(item, _)| *item)
     }
 
-    /// The last that is not held back.
+    /// Returns the last that is not held back.
     pub(super) fn last_open(&self) -> Option<T> {
         self.open.lasts.last().map(|(item, _)| *item)
     }
 
-    /// The last that is held back.
+    /// Returns the last that is held back.
     pub(super) fn last_held(&self) -> Option<T> {
         self.held.lasts.last().map(|(item, _)| *item)
     }

@@ -14,7 +14,7 @@ pub(super) type Position = (Reverse<i32>, ExecutionKey);
 /// A place of a parked execution.
 pub(super) type ParkedPlace = (Position, ExecutionId);
 
-/// One namespace's part of the queue.
+/// A namespace's part of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Those in memory.
@@ -82,7 +82,7 @@ impl Lane {
         queued.chain(pinned).chain(parked)
     }
 
-    /// The first of those in memory that may start.
+    /// Returns the first of those in memory that may start.
     pub(super) fn first_in_memory(&self) -> Option<Position> {
         let (queued, pinned) = (self.queue.first_open(), self.pinned.first_open());
         queued.into_iter().chain(pinned).min()
@@ -101,7 +101,7 @@ impl Lane {
             .filter(|first| self.first() == Some(*first))
     }
 
-    /// True if nothing of the namespace waits or runs.
+    /// Returns true if nothing of the namespace waits or runs.
     pub(super) fn is_empty(&self) -> bool {
         self.n_parked + self.n_accepting + self.n_running + self.queue.len() + self.pinned.len() == 0
     }

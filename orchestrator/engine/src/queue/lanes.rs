@@ -68,7 +68,7 @@ struct Standing {
 }
 
 impl Lanes {
-    /// The share of a namespace; one that was told nothing of has weight 1 and no limits of its own.
+    /// Returns the share of a namespace; one that was told nothing of has weight 1 and no limits of its own.
     pub(super) fn share(&self, namespace: NamespaceKey) -> NamespaceShare {
         let share = self.shares.get(&namespace).copied();
         share.unwrap_or(NamespaceShare::of(namespace))
@@ -126,17 +126,17 @@ impl Lanes {
         ready(namespace)
     }
 
-    /// True if a namespace has an execution that may start within its limits.
+    /// Returns true if a namespace has an execution that may start within its limits.
     pub(super) fn any_competes(&self) -> bool {
         !self.competing.is_empty()
     }
 
-    /// The last in memory of those that cannot start now.
+    /// Returns the last in memory of those that cannot start now.
     pub(super) fn last_spare(&self) -> Option<Position> {
         self.spare.last().map(|(position, _)| *position)
     }
 
-    /// The one in memory that would start last.
+    /// Returns the one in memory that would start last.
     pub(super) fn last(&self) -> Option<Position> {
         self.lasts.last().map(|(_, position, _)| *position)
     }
@@ -146,14 +146,14 @@ impl Lanes {
         self.lane(*self.behind.first()?)?.queue.last_open()
     }
 
-    /// The one in memory that would start last, if a parked one of another namespace would start before it.
+    /// Returns the one in memory that would start last, if a parked one of another namespace would start before it.
     pub(super) fn last_overtaken(&self) -> Option<Position> {
         let (wanted_tag, wanted, _) = self.wanted.first()?;
         let (tag, last, _) = self.lasts.last()?;
         ((wanted_tag, wanted) < (tag, last)).then_some(*last)
     }
 
-    /// The namespace of the parked execution that is wanted in memory first.
+    /// Returns the namespace of the parked execution that is wanted in memory first.
     pub(super) fn next_wanted(&self) -> Option<NamespaceKey> {
         self.wanted.first().map(|(.., namespace)| *namespace)
     }

@@ -27,7 +27,7 @@ pub(crate) struct Parked {
     pub(crate) fetch: Option<FetchReason>,
 }
 
-/// Why a request is read from the store.
+/// Reason why a request is read from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchReason {
     /// Its turn comes soon.

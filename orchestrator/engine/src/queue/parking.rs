@@ -39,7 +39,7 @@ impl Queue {
         overtaken.map(|(_, key)| key)
     }
 
-    /// True if memory takes one more of those that may start.
+    /// Returns true if memory takes one more of those that may start.
     fn has_room(&self) -> bool {
         self.lanes.counts().open + self.parked.n_prefetched() < self.config.queued_in_memory_max
     }
@@ -181,7 +181,7 @@ impl Queue {
         self.parked.expire(now_ms, &self.needs, &mut self.lanes);
     }
 
-    /// When the first deadline of a parked execution is over.
+    /// Returns the time at which the first deadline of a parked execution is over.
     pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
         self.parked.next_due_ms()
     }

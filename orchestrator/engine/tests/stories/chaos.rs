@@ -536,7 +536,7 @@ fn run(seed: u64) -> (Vec<String>, Tally) {
     (log, tally)
 }
 
-/// A run in which everything that is live is explained again and again.
+/// Returns a run in which everything that is live is explained again and again.
 pub fn explained(seed: u64) -> Judge {
     let mut run = Run::new(seed);
     for n in 0..400 {

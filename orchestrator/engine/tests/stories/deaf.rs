@@ -5,7 +5,7 @@ use escapement_contract::Status;
 use escapement_engine::{AckVerdict, Hello, InFlight, InFlightPhase, Input, KeepOrStop};
 use escapement_model::{AttemptToken, codes};
 
-/// A hello of instance 1, which offers two slots of `a`, after the welcome of this session.
+/// Returns a hello of instance 1, which offers two slots of `a`, after the welcome of this session.
 fn hello(previous: Option<u64>, in_flight: &[(AttemptToken, InFlightPhase)]) -> Hello {
     let in_flight = in_flight.iter();
     Hello {
@@ -32,7 +32,7 @@ fn n_handed_out(world: &World) -> usize {
     world.auditor.seq_of.len()
 }
 
-/// A worker with two attempts; `started` says which of them it started.
+/// Returns a worker with two attempts; `started` says which of them it started.
 fn with_two_attempts(started: [bool; 2]) -> (World, [AttemptToken; 2]) {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const BUSY: u64 = 999_999;
 
-/// The namespace of a plan by its number: the thousands.
+/// Returns the namespace of a plan by its number: the thousands.
 fn namespace_of(n: u64) -> NamespaceKey {
     NamespaceKey(n / 1_000)
 }
@@ -43,7 +43,7 @@ fn busy(queued_in_memory_max: usize, shares: Vec<NamespaceShare>) -> World {
     world
 }
 
-/// The numbers of the plans that are served next, one after the other.
+/// Returns the numbers of the plans that are served next, one after the other.
 fn serve(world: &mut World, n: usize) -> Vec<u64> {
     let number = |name: String| name["plan ".len()..].parse().unwrap();
     world.serve(n).into_iter().map(number).collect()

@@ -16,7 +16,7 @@ fn narrow() -> World {
     })
 }
 
-/// A narrow world with a busy slot and this many executions in the queue; callers and plans count from 1.
+/// Returns a narrow world with a busy slot and this many executions in the queue; callers and plans count from 1.
 fn crowded(n_queued: u64) -> (World, Vec<ExecutionId>) {
     let mut world = narrow();
     world.worker(1, 4, &["a"]);

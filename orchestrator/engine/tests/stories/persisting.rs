@@ -81,7 +81,7 @@ fn writes_that_keep_failing_make_the_engine_give_up() {
     assert!(!world.log_has("emit event"));
 }
 
-/// The start of plan 2 could not be written; plan 2 has a limit of 1 s.
+/// Returns the start of plan 2 could not be written; plan 2 has a limit of 1 s.
 fn start_that_failed() -> World {
     let mut world = World::with(|config| config.max_running_executions = 1);
     world.worker(1, 2, &["a"]);

@@ -71,12 +71,12 @@ impl PlanBuilder {
         self.draft(|draft| draft.deadline_ms = Some(unix_ms))
     }
 
-    /// The limit of the whole plan.
+    /// Sets the limit of the whole plan.
     pub fn plan_limit(self, timeout_ms: i64) -> Self {
         self.plan(|plan| plan.timeout_ms = Some(timeout_ms))
     }
 
-    /// The limit of the first step.
+    /// Sets the limit of the first step.
     pub fn limit(self, timeout_ms: i64) -> Self {
         self.plan(|plan| plan.steps[0].timeout_ms = Some(timeout_ms))
     }

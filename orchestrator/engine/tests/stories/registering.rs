@@ -22,7 +22,7 @@ fn written(world: &World, name: &str) -> Option<u64> {
     world.memories.get(name).copied().flatten()
 }
 
-/// A world whose worker offered "a", had an execution of it, and left half a minute after the start.
+/// Returns a world whose worker offered "a", had an execution of it, and left half a minute after the start.
 fn left() -> World {
     let mut world = World::new();
     world.pass(30_000);

@@ -21,7 +21,7 @@ fn report_one(world: &mut World, token: AttemptToken) -> AckVerdict {
     report(world, vec![(token, success())])[0]
 }
 
-/// A worker with room for one, its attempt of an execution of two steps, and the caller 1.
+/// Returns a worker with room for one, its attempt of an execution of two steps, and the caller 1.
 fn running() -> (World, AttemptToken) {
     let mut world = World::new();
     world.worker(1, 1, &["a"]);

@@ -42,7 +42,7 @@ fn answer_up_to(
     );
 }
 
-/// A worker with room for `n` and that many attempts of one execution; the caller is 1.
+/// Returns a worker with room for `n` and that many attempts of one execution; the caller is 1.
 fn busy(n: u32) -> (World, Vec<AttemptToken>) {
     let mut world = World::new();
     world.worker(1, n, &["a"]);

@@ -19,7 +19,7 @@ fn pass_without_space(world: &mut World, seconds: u64) {
     refuse_all(world);
 }
 
-/// An execution whose result finds no space.
+/// Returns an execution whose result finds no space.
 fn settling_without_space() -> World {
     let mut world = World::new();
     world.worker(1, 2, &["a"]);

@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// A worker with so many slots, and the attempt that it has of an execution of one step; the caller is 1.
+    /// Returns a worker with so many slots, and the attempt that it has of an execution of one step; the caller is 1.
     pub fn with_one(max_in_flight: u32) -> (Self, Assignment) {
         let mut world = Self::new();
         world.worker(1, max_in_flight, &["a"]);
@@ -436,7 +436,7 @@ impl World {
         self.settlement(caller).result.status
     }
 
-    /// The code of the error of a settled execution.
+    /// Returns the code of the error of a settled execution.
     pub fn code(&self, caller: u64) -> String {
         let error = self.settlement(caller).result.error.clone();
         error.expect("it has an error").code.to_string()
@@ -473,12 +473,12 @@ pub fn submitter(caller: u64, wait_for: WaitFor) -> Submitter {
     }
 }
 
-/// A plan of so many steps, all at a time.
+/// Returns a plan of so many steps, all at a time.
 pub fn wide(n: u64, n_steps: usize) -> PlanBuilder {
     plan(n, &vec!["a"; n_steps]).at_a_time(n_steps as i32)
 }
 
-/// A watch for the entries from this one on, at most three at a time.
+/// Returns a watch for the entries from this one on, at most three at a time.
 pub fn watch_of(caller: u64, execution_id: ExecutionId, from_sequence: u64, waits: bool) -> Watch {
     Watch {
         caller: CallerId(caller).into(),

@@ -7,7 +7,7 @@ use escapement_run::Input;
 use escapement_run::ids::RunId;
 
 impl Runs {
-    /// True if a queued run may go on.
+    /// Returns true if a queued run may go on.
     pub fn can_admit(&self) -> bool {
         self.n_under_way < self.config.max_live_runs && !self.queue.is_empty()
     }

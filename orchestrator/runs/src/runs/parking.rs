@@ -36,7 +36,7 @@ impl Runs {
         n_parked
     }
 
-    /// The run, if it lives and is in memory.
+    /// Returns the run, if it lives and is in memory.
     pub fn in_memory(&self, run_id: RunId) -> Option<&Run> {
         self.runs.get(&run_id)?.run.as_deref()
     }
@@ -74,7 +74,7 @@ impl Runs {
         self.n_under_way -= usize::from(live.under_way);
     }
 
-    /// The run, if it lives; one that is parked is folded.
+    /// Returns the run, if it lives; one that is parked is folded.
     pub fn get(&mut self, run_id: RunId, durable: &dyn Durable) -> Option<&Run> {
         self.wake(run_id, durable);
         self.in_memory(run_id)

@@ -26,13 +26,13 @@ pub(super) fn index_row(run: &Run) -> IndexRow {
     }
 }
 
-/// The run that waits for this one, if there is one.
+/// Returns the run that waits for this one, if there is one.
 pub(super) fn parent_of(run: &Run) -> Option<RunId> {
     let parent: [u8; 16] = run.state().spec.parent_run_id[..].try_into().ok()?;
     RunId::from_bytes(parent)
 }
 
-/// The revisions that the entries bring.
+/// Returns the revisions that the entries bring.
 pub(super) fn new_revisions(run: &Run, commit: &Commit) -> Vec<RevisionRow> {
     let created = commit.events.iter().filter_map(|entry| match &entry.event {
         Some(Event::PlanCreated(created)) => Some(created),
@@ -46,7 +46,7 @@ pub(super) fn new_revisions(run: &Run, commit: &Commit) -> Vec<RevisionRow> {
     created.map(row).collect()
 }
 
-/// The requests that the entries are about, in their order.
+/// Returns the requests that the entries are about, in their order.
 pub(super) fn changed_requests(run: &Run, commit: &Commit) -> Vec<RequestRow> {
     let mut changed: Vec<RequestRow> = Vec::new();
     for entry in &commit.events {

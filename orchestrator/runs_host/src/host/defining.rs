@@ -24,7 +24,7 @@ impl RunsHost {
         }
     }
 
-    /// A definition as it is, durable or not.
+    /// Returns a definition as it is, durable or not.
     ///
     /// # Errors
     /// As the store's reader fails.

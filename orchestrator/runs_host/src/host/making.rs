@@ -21,7 +21,7 @@ pub struct Create {
     pub saved_plan: Option<String>,
 }
 
-/// Why a run was not made.
+/// Reason why a run was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCreated {
     /// There are as many as there may be.
@@ -45,7 +45,7 @@ pub struct Fork<'a> {
     pub request: Option<ClientRequest>,
 }
 
-/// Why a run was not forked.
+/// Reason why a run was not forked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotForked {
     /// No new run is made.
@@ -164,7 +164,7 @@ impl RunsHost {
         whole(self.contents.reader().summary(run_id)).map_err(NotCreated::Damaged)
     }
 
-    /// The run of a saved plan that lives, durable or not.
+    /// Returns the run of a saved plan that lives, durable or not.
     fn live_run_of(&self, plan: &str) -> Option<RunId> {
         let is_live = |run_id: &RunId| self.runs.contains(*run_id);
         let coming = self.coming();
@@ -177,7 +177,7 @@ impl RunsHost {
         live.filter(|_| !planted::is_on(Bug::RunPlanTwice))
     }
 
-    /// The run that a request of this key has made, durable or not.
+    /// Returns the run that a request of this key has made, durable or not.
     fn made_by(&self, key: &str) -> Result<Option<(RunId, [u8; 32])>, NotCreated> {
         match self.coming_by(key, true) {
             Some(coming) => Ok(Some(coming)),
@@ -185,7 +185,7 @@ impl RunsHost {
         }
     }
 
-    /// The run that a request of this key was about when it was answered, durably or not, and the digest of the request.
+    /// Returns the run that a request of this key was about when it was answered, durably or not, and the digest of the request.
     ///
     /// # Errors
     /// What is wrong with it, if what the store has of the request is damaged.
@@ -199,7 +199,7 @@ impl RunsHost {
         }
     }
 
-    /// The run of a request that is not known to be durable.
+    /// Returns the run of a request that is not known to be durable.
     fn coming_by(&self, key: &str, creates: bool) -> Option<(RunId, [u8; 32])> {
         self.coming().find_map(|coming| {
             let request = coming.request.as_ref().filter(|request| request.key == key)?;

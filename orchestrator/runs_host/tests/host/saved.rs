@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// A plan that waits for a person, and runs another one if that is given.
+/// Returns a plan that waits for a person, and runs another one if that is given.
 fn plan(name: &str, below: Option<&[u8; 32]>) -> Arc<Plan> {
     let step = |key: &str, kind: &str, config: StructBuilder| {
         StructBuilder::new()

@@ -89,7 +89,7 @@ fn profile(action: &str) -> ActionProfile {
     }
 }
 
-/// Every type of step.
+/// Returns every type of step.
 fn every_type() -> Opaque {
     let items = list([call("pure.a"), call("mail.b"), call("pure.c")]);
     let choices = ListBuilder::new().text("yes").text("no");
@@ -152,7 +152,7 @@ fn for_verbs() -> Opaque {
     ])
 }
 
-/// Every verb but those that end the run.
+/// Returns every verb but those that end the run.
 fn verbs() -> Vec<Input> {
     let (reason, key) = (|| "somebody said so".to_owned(), |key: &str| key.to_owned());
     let word = |step: &str, word| Input::Override {
@@ -239,7 +239,7 @@ pub(crate) fn create(run_id: RunId, document: &Opaque, parent: Option<RunId>) ->
     }
 }
 
-/// A run of a goal, with a person who looks at each plan.
+/// Returns a run of a goal, with a person who looks at each plan.
 fn of_goal() -> Create {
     let nothing_yet = document([]);
     let mut create = create(id(1), &nothing_yet, None);

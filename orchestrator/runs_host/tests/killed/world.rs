@@ -320,7 +320,7 @@ impl World {
         true
     }
 
-    /// The newest generation of a live run, 0 without a planner; of a run that is not live it does not matter.
+    /// Returns the newest generation of a live run, 0 without a planner; of a run that is not live it does not matter.
     fn generation(&mut self, run_id: RunId) -> u32 {
         let run = self.host.run(run_id);
         let planning = run.and_then(|(run, _)| run.state().planning.clone());
@@ -348,7 +348,7 @@ fn unknown() -> AttemptOutcome {
     }
 }
 
-/// The output of a run that completed durably.
+/// Returns the output of a run that completed durably.
 fn output(reader: &dyn RunReader, run_id: RunId) -> Option<Bytes> {
     let summary = reader.summary(run_id).unwrap()?;
     summary.progress.ended_at?;

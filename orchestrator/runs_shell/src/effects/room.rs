@@ -36,7 +36,7 @@ impl Room {
         }
     }
 
-    /// A place for an execution with a request of so many bytes, if there is one now.
+    /// Returns a place for an execution with a request of so many bytes, if there is one now.
     pub(super) fn place(&self, n_bytes: usize) -> Option<Place> {
         let units = u32::try_from(n_bytes / CALL_UNIT_BYTES + 1).ok()?;
         let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(units).ok()?;

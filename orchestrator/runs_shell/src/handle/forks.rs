@@ -20,7 +20,7 @@ pub struct Fork {
     pub run_id: RunId,
     /// What it keeps.
     pub keep: KeepSteps,
-    /// Its plan, if it is another one.
+    /// Plan, if it is another one.
     pub edited: Option<EditedPlan>,
     /// True if it may repeat effects of the other run.
     pub allow_repeat_effects: bool,

@@ -71,7 +71,7 @@ fn retry_after_ms(context: &Opaque) -> Option<u64> {
     Some(seconds.saturating_mul(1_000))
 }
 
-/// True if the end shows that a worker had the attempt.
+/// Returns true if the end shows that a worker had the attempt.
 pub(super) fn was_offered(end: &ContractEnd) -> bool {
     match &end.error {
         None => true,

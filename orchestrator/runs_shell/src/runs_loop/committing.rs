@@ -1,4 +1,4 @@
-//! One commit with everything that may go wrong with it.
+//! A commit with everything that may go wrong with it.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;

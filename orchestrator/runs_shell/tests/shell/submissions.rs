@@ -19,7 +19,7 @@ use tonic::codegen::{Body as _, Service, http};
 /// A submission, and the way to answer it.
 type Submission = (Vec<u8>, oneshot::Sender<Status>);
 
-/// One submission at a time; what waits for its turn waits in the store.
+/// A submission at a time; what waits for its turn waits in the store.
 const ONE_AT_A_TIME: EffectsConfig = EffectsConfig {
     max_executions: 1,
     waiting_bytes: 0,

@@ -122,7 +122,7 @@ impl World {
         next.expect("something leaves").unwrap()
     }
 
-    /// The attempt that is submitted next.
+    /// Returns the attempt that is submitted next.
     pub(crate) async fn next_submission(&mut self) -> Outgoing {
         let next = self.next().await;
         assert!(matches!(next, Outgoing::Submit { .. }), "{next:?}");

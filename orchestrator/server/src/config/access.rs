@@ -28,7 +28,7 @@ pub struct AccessFlags {
 }
 
 impl AccessFlags {
-    /// The flag that cannot be kept, and why.
+    /// Returns the flag that cannot be kept, and why.
     pub(super) fn problem(&self, listen: SocketAddr) -> Option<(&'static str, String)> {
         if self.access_policy.is_some() && self.allow_anonymous {
             let problem = "says that everybody may do everything, and --access-policy says who may; leave one of them out";

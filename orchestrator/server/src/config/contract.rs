@@ -38,7 +38,7 @@ pub struct ContractFlags {
 }
 
 impl ContractFlags {
-    /// The flag that cannot be kept, and why.
+    /// Returns the flag that cannot be kept, and why.
     pub(super) fn problem(&self) -> Option<(&'static str, String)> {
         let is_encrypted = self.contract.as_ref().map(|url| url.starts_with("https://"));
         for (flag, is_given, needs_tls) in [

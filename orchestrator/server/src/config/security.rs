@@ -73,7 +73,7 @@ pub struct SecurityFlags {
 }
 
 impl SecurityFlags {
-    /// The flag that cannot be kept, and why.
+    /// Returns the flag that cannot be kept, and why.
     pub(super) fn problem(
         &self,
         listen: SocketAddr,

@@ -64,7 +64,7 @@ impl Place {
 static EVERYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| Arc::new(Principal::without_policy()));
 
 impl Caller {
-    /// The principal that the connection put among the request's extensions.
+    /// Returns the principal that the connection put among the request's extensions.
     pub(crate) fn of(extensions: &Extensions) -> Self {
         let principal = extensions.get::<Arc<Principal>>();
         Self {
@@ -76,7 +76,7 @@ impl Caller {
         }
     }
 
-    /// The attempt that calls, if one does.
+    /// Returns the attempt that calls, if one does.
     pub(crate) fn attempt(&self) -> Option<&Attempt> {
         self.attempt.as_deref()
     }
@@ -111,7 +111,7 @@ impl Caller {
             .map_err(Rejection::Denied)
     }
 
-    /// The namespace that a request is for.
+    /// Returns the namespace that a request is for.
     ///
     /// # Errors
     /// If the name is none, or the call is not permitted there.
@@ -136,7 +136,7 @@ impl Caller {
         judged.map_err(Rejection::Denied)
     }
 
-    /// True if the caller may know of the execution that lies there.
+    /// Returns true if the caller may know of the execution that lies there.
     fn knows(&self, execution_id: ExecutionId, place: &Place) -> bool {
         match self.attempt() {
             Some(attempt) => [Some(execution_id), place.parent].contains(&Some(attempt.execution_id)),
@@ -144,7 +144,7 @@ impl Caller {
         }
     }
 
-    /// The namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
+    /// Returns the namespaces that a list is about: the one that is asked for, else all that the caller may see; `None`: every one.
     ///
     /// # Errors
     /// As [`Caller::namespace`].
@@ -345,7 +345,7 @@ impl Edge {
         }
     }
 
-    /// A refusal as the caller may hear it: what it may not know of is not named.
+    /// Returns a refusal as the caller may hear it: what it may not know of is not named.
     pub(crate) async fn told(&self, caller: &Caller, refusal: Refusal) -> Rejection {
         match refusal {
             Refusal::PlanIdUsed { execution_id }
@@ -357,7 +357,7 @@ impl Edge {
         }
     }
 
-    /// Why a request is refused whose execution id is in use, as the caller may hear it.
+    /// Returns the reason why a request is refused whose execution id is in use, as the caller may hear it.
     pub(crate) async fn told_of_id(
         &self,
         caller: &Caller,

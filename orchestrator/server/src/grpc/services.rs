@@ -95,7 +95,7 @@ pub(crate) fn contract(edge: &Edge) -> Routes {
     routes.routes().prepare()
 }
 
-/// Everything that can be called, and the switch of its health. Healthy from the start.
+/// Returns everything that can be called, and the switch of its health. Healthy from the start.
 pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, HealthReporter) {
     let (health, health_server) = tonic_health::server::health_reporter();
     set_health(&health, ServingStatus::Serving, runs.is_some()).await;

@@ -189,7 +189,7 @@ impl SessionReader {
         instance_id.map(begin).transpose()
     }
 
-    /// The first message, within the time for it.
+    /// Returns the first message, within the time for it.
     async fn first(&mut self, outbound: &mpsc::Sender<Outbound>) -> Option<v1::SessionRequest> {
         let patience = Duration::from_millis(HELLO_TIMEOUT_MS);
         // Biased: a stream that is gone needs no first message.
@@ -426,9 +426,9 @@ async fn judged_again(end: &mut Option<CredentialsEnd>) -> Result<Arc<Principal>
     }
 }
 
-/// Why a session ended that the engine did not end.
+/// Reason why a session ended that the engine did not end.
 const ORCHESTRATOR_STOPS: &str = "orchestrator stops";
-/// Why a session ended whose worker has left.
+/// Reason why a session ended whose worker has left.
 const GOODBYE: &str = "goodbye";
 
 #[cfg(test)]

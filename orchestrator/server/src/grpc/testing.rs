@@ -200,7 +200,7 @@ impl Reader for CountingReader {
     }
 }
 
-/// A plan that ends as soon as it starts: the environment lacks what it requires.
+/// Returns a plan that ends as soon as it starts: the environment lacks what it requires.
 pub(crate) fn plan_that_fails_at_once(number: u8) -> v1::Plan {
     let id = |first| {
         ExecutionId::from_random([first, number, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]).to_string()

@@ -105,7 +105,7 @@ impl SessionLink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EngineGone;
 
-/// Why a call has no reply.
+/// Reason why a call has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
     /// The engine's thread has ended.

@@ -113,7 +113,7 @@ impl Runs {
     }
 }
 
-/// The way to another orchestrator. It connects when it is used, and again if the connection is lost, with what the files of the
+/// Returns the way to another orchestrator. It connects when it is used, and again if the connection is lost, with what the files of the
 /// configuration hold then.
 fn elsewhere(
     config: &Config,

@@ -207,7 +207,7 @@ pub(crate) fn start_traces(config: &Config) -> Result<Option<(Traces, Flush)>, F
     Traces::start(&config.traces, env!("CARGO_PKG_VERSION")).map_err(|fault| cannot_export(config, fault))
 }
 
-/// Why the process does not start without its export.
+/// Returns the reason why the process does not start without its export.
 pub(crate) fn cannot_export(config: &Config, fault: CannotStart) -> Failure {
     match fault {
         CannotStart::Flag(flag, problem) => wrong_traces(config, flag, problem),

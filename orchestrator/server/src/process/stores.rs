@@ -12,7 +12,7 @@ use escapement_store::{Embedded, EmbeddedOptions};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// The store of executions.
+/// Returns the store of executions.
 ///
 /// # Errors
 /// [`Failure::Store`].
@@ -42,7 +42,7 @@ pub(super) fn open_store(config: &Config) -> Result<Embedded, Failure> {
     Ok(store)
 }
 
-/// The look through the store in the background, if the operator wants it.
+/// Returns the look through the store in the background, if the operator wants it.
 pub(super) fn start_scrub(
     config: &Config,
     store: &Embedded,

@@ -29,7 +29,7 @@ pub(crate) struct Readers {
 /// What is read, and so how long it may wait for a reader and how many readers it may keep busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadClass {
-    /// One execution for one answer.
+    /// An execution for one answer.
     Answer,
     /// Many executions.
     List,

@@ -15,7 +15,7 @@ use escapement_store::{FeedMark, Held, Removal, Removed, Store, StoreFault};
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
-/// When the next step is due, and what it removes.
+/// Time at which the next step is due, and what it removes.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     policy: Removal,
@@ -79,7 +79,7 @@ impl Maintenance {
         Self { caught_up, ..self }
     }
 
-    /// The time, and the time by which things are old, which a clock in a wrong year does not move: Unix milliseconds.
+    /// Returns the time, and the time by which things are old, which a clock in a wrong year does not move: Unix milliseconds.
     pub(crate) fn times(&self) -> (i64, i64) {
         let aged = self
             .unix_ms()
@@ -158,7 +158,7 @@ impl Maintenance {
         }
     }
 
-    /// The wall clock, but never further from the start than the clock that cannot jump: a wall clock that is set to a
+    /// Returns the wall clock, but never further from the start than the clock that cannot jump: a wall clock that is set to a
     /// wrong year must not remove everything.
     fn unix_ms(&self) -> i64 {
         let now = self.clock.now();

@@ -67,7 +67,7 @@ impl Orchestrator {
         }
     }
 
-    /// A connection.
+    /// Returns a connection.
     pub(crate) async fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address))
             .unwrap()
@@ -76,17 +76,17 @@ impl Orchestrator {
             .unwrap()
     }
 
-    /// The callers' service.
+    /// Returns the callers' service.
     pub(crate) async fn plans(&self) -> Plans {
         PlanExecutionServiceClient::new(self.channel().await)
     }
 
-    /// The operators' service.
+    /// Returns the operators' service.
     pub(crate) async fn fleet(&self) -> FleetServiceClient<Channel> {
         FleetServiceClient::new(self.channel().await)
     }
 
-    /// The workers' service, for its calls without a stream.
+    /// Returns the workers' service, for its calls without a stream.
     pub(crate) async fn reports(&self) -> WorkerServiceClient<Channel> {
         WorkerServiceClient::new(self.channel().await)
     }
@@ -227,7 +227,7 @@ impl Session {
         self.say(Request::AttemptAcks(acks)).await;
     }
 
-    /// The next message, numbered as it must be; `None` at a clean end.
+    /// Returns the next message, numbered as it must be; `None` at a clean end.
     pub(crate) async fn next(&mut self) -> Option<Response> {
         let response = timeout(PATIENCE, self.responses.message())
             .await
@@ -238,7 +238,7 @@ impl Session {
         response.message
     }
 
-    /// The one attempt that comes next.
+    /// Returns the one attempt that comes next.
     pub(crate) async fn assignment(&mut self) -> worker::Assignment {
         let next = self.next().await;
         let Some(Response::Assignments(mut assignments)) = next else {
@@ -249,7 +249,7 @@ impl Session {
     }
 }
 
-/// A success with an output.
+/// Returns a success with an output.
 pub(crate) fn success(token: bytes::Bytes, output: Opaque) -> worker::AttemptOutcome {
     let success = worker::Success {
         output: Some(output),
@@ -262,7 +262,7 @@ pub(crate) fn success(token: bytes::Bytes, output: Opaque) -> worker::AttemptOut
     }
 }
 
-/// A plan of one step.
+/// Returns a plan of one step.
 pub(crate) fn short_plan(number: u32, action: &str) -> v1::Plan {
     let mut plan = plan(number, action);
     plan.steps.truncate(1);
@@ -318,12 +318,12 @@ async fn work(
     }
 }
 
-/// A UUID v4.
+/// Returns a UUID v4.
 pub(crate) fn uuid(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// A plan of two steps, one after the other.
+/// Returns a plan of two steps, one after the other.
 pub(crate) fn plan(number: u32, action: &str) -> v1::Plan {
     let step = |step: u32, depends_on: Vec<String>| v1::PlanStep {
         id: uuid(1_000 * number + step),
@@ -343,7 +343,7 @@ pub(crate) fn plan(number: u32, action: &str) -> v1::Plan {
     }
 }
 
-/// A request for a plan, with the environment that it needs.
+/// Returns a request for a plan, with the environment that it needs.
 pub(crate) fn request(plan: v1::Plan) -> v1::SubmitPlanRequest {
     v1::SubmitPlanRequest {
         plan: Some(plan),
@@ -370,7 +370,7 @@ impl TestDirectory {
         Self(path.to_str().unwrap().to_owned())
     }
 
-    /// The path of something in it.
+    /// Returns the path of something in it.
     pub(crate) fn join(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A file of the repository, from its top.
+/// Returns a file of the repository, from its top.
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// A file beside the drawings.
+/// Returns a file beside the drawings.
 fn sample_path(name: &str) -> PathBuf {
     in_repository("orchestrator/insight/tests/samples").join(name)
 }

@@ -104,7 +104,7 @@ async fn a_welcome_names_the_peers_that_the_operator_gave() {
     assert_eq!(orchestrator.stop().await, Some(0));
 }
 
-/// The field that a refusal names.
+/// Returns the field that a refusal names.
 fn field_of(status: &Status) -> String {
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     let details = status.get_error_details();

@@ -9,7 +9,7 @@ use escapement_model::{ExecutionId, Opaque, PlanId, Severity, StepId};
 use escapement_simulator::{AttemptStub, End, Simulation, Stubs, TooLong, simulate};
 use std::sync::Arc;
 
-/// When the executions of these stories start.
+/// Time at which the executions of these stories start.
 pub(crate) const T0: i64 = 1_000_000;
 /// More than any of these stories needs.
 pub(crate) const INPUTS_MAX: usize = 1_000_000;
@@ -22,7 +22,7 @@ pub(crate) struct Scene {
     pub(crate) inputs_max: usize,
 }
 
-/// A plan without steps that has a limit of 1000 ms.
+/// Returns a plan without steps that has a limit of 1000 ms.
 pub(crate) fn plan() -> Scene {
     let plan = PlanDraft {
         id: PlanId::from_random([7; 16]).to_string(),
@@ -192,7 +192,7 @@ fn assert_replays(request: &Arc<Request>, deadline: i64, simulation: &Simulation
 pub(crate) struct Played(pub(crate) Simulation);
 
 impl Played {
-    /// The result, as `failure 1/3 PLAN_TIMEOUT at 1000`.
+    /// Returns the result, as `failure 1/3 PLAN_TIMEOUT at 1000`.
     pub(crate) fn result(&self) -> String {
         let result = &self.0.settlement.result;
         let error = result
@@ -210,7 +210,7 @@ impl Played {
         )
     }
 
-    /// The spans, as `a#1 running 5..12 completed`.
+    /// Returns the spans, as `a#1 running 5..12 completed`.
     pub(crate) fn spans(&self, scene: &Scene) -> Vec<String> {
         let request = scene.request();
         let spans = self.0.timeline.spans.iter();
@@ -285,7 +285,7 @@ pub(crate) fn ends(waits_ms: u64, takes_ms: u64, end: End) -> AttemptStub {
     }
 }
 
-/// A failure with severity `error`.
+/// Returns a failure with severity `error`.
 pub(crate) fn failed(code: &str) -> End {
     End::Failed(Reported {
         code: code.into(),

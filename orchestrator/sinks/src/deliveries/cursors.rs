@@ -93,7 +93,7 @@ impl Cursors {
         self.lock().cursors.get(&sink.text()).copied()
     }
 
-    /// True if a sink without a cursor may have had one.
+    /// Returns true if a sink without a cursor may have had one.
     pub(crate) fn is_unknown(&self) -> bool {
         self.lock().is_unknown
     }

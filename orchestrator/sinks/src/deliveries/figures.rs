@@ -18,7 +18,7 @@ pub struct DeliveryFigures {
 /// The figures of one sink. Counters begin at 0 with the process.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SinkFigures {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Events that it took.
     pub delivered: u64,
@@ -60,7 +60,7 @@ impl DeliveryFigures {
         self.queues.bytes()
     }
 
-    /// All of them, as they are now.
+    /// Returns all of them, as they are now.
     pub fn look(&self) -> Vec<SinkFigures> {
         let unix_ms = unix_ms();
         let shown = |sink: &Counted| {
@@ -83,7 +83,7 @@ impl DeliveryFigures {
         self.lock().retain(|name, _| is_there(name));
     }
 
-    /// The way to the figures of one sink. `ends` counts the ends in its feed.
+    /// Returns the way to the figures of one sink. `ends` counts the ends in its feed.
     pub(crate) fn of(&self, name: &str, ends: watch::Receiver<u64>) -> Figures {
         let mut sinks = self.lock();
         let counted = sinks.entry(name.to_owned()).or_insert_with(|| Counted {

@@ -18,7 +18,7 @@ pub struct SinksFile {
     sinks: Vec<Sink>,
 }
 
-/// One of them.
+/// Exactly one of these.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
     pub(crate) name: String,
@@ -156,7 +156,7 @@ fn written(text: &[u8]) -> Result<Written, String> {
     })
 }
 
-/// The files of secrets that the file names; none if it cannot be read, which is said elsewhere.
+/// Returns the files of secrets that the file names; none if it cannot be read, which is said elsewhere.
 fn secret_files(text: &[u8]) -> Vec<PathBuf> {
     let written = written(text).map(|written| written.sink);
     let sinks = written.unwrap_or_default().into_iter();

@@ -9,7 +9,7 @@ use escapement_model::Namespace;
 pub(crate) struct Message {
     /// The same whenever the same event is sent.
     pub(crate) id: String,
-    /// Its type.
+    /// Type.
     pub(crate) kind: String,
     /// That of the execution or the run; `None` if it is about the sink.
     pub(crate) namespace: Option<Namespace>,

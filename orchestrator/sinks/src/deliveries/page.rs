@@ -26,7 +26,7 @@ pub(crate) enum Content {
         place: u64,
         /// Unix milliseconds.
         ended_at: Option<i64>,
-        /// Its event.
+        /// Event.
         event: Box<CloudEvent>,
     },
     /// These places, the last one included: what had them is gone, or damaged.

@@ -41,7 +41,7 @@ impl<S: FeedSource> Source<S> {
         }
     }
 
-    /// The highest place behind which everything is there, and the highest that was given.
+    /// Returns the highest place behind which everything is there, and the highest that was given.
     pub(crate) async fn bounds(&self) -> Option<(u64, u64)> {
         match self {
             Source::Executions(store) => {

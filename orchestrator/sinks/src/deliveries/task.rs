@@ -31,7 +31,7 @@ pub(crate) struct Surroundings<S> {
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-/// One sink that is served.
+/// A sink that is served.
 pub(crate) struct Task<S> {
     sink: Arc<Sink>,
     with: Surroundings<S>,
@@ -207,7 +207,7 @@ impl<S: FeedSource> Task<S> {
         }
     }
 
-    /// True if it is saved. A failure is told once.
+    /// Returns true if it is saved. A failure is told once.
     async fn save(&mut self, cursor: Cursor) -> bool {
         let saved = save(&self.with.cursors, &self.sink, cursor).await;
         let is_unsaved = saved.is_err();

@@ -114,7 +114,7 @@ impl Shared {
         let _ = self.fatal.set(reason);
     }
 
-    /// The fault that refuses everything, if there is one.
+    /// Returns the fault that refuses everything, if there is one.
     pub(crate) fn condemned(&self) -> Option<StoreFault> {
         self.fatal
             .get()

@@ -29,23 +29,23 @@ const WALKER_CACHE_KIB: i64 = 128;
 /// Prepared statements kept per connection; a list has one for each combination of filters in use.
 const STATEMENTS_CACHED_MAX: usize = 64;
 
-/// A connection that may write.
+/// Returns a connection that may write.
 pub(crate) fn open_writer(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     open(files, path, flags, WRITER_CACHE_KIB)
 }
 
-/// A connection that only reads.
+/// Returns a connection that only reads.
 pub(crate) fn open_reader(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     open_query_only(files, path, READER_CACHE_KIB)
 }
 
-/// A connection that only reads, everything once and in order.
+/// Returns a connection that only reads, everything once and in order.
 pub(crate) fn open_walker(files: &dyn Files, path: &Path) -> Result<Connection, StoreFault> {
     open_query_only(files, path, WALKER_CACHE_KIB)
 }
 
-/// A connection that only reads, for a process that is not the orchestrator: also on a medium or as a user that may
+/// Returns a connection that only reads, for a process that is not the orchestrator: also on a medium or as a user that may
 /// not write, if the log's index cannot be made. Writes no data.
 pub(crate) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
     let opened = open_reader(&FileSystem, path).and_then(|connection| {
@@ -62,7 +62,7 @@ pub(crate) fn open_bystander(path: &Path) -> Result<Connection, StoreFault> {
     }
 }
 
-/// A connection to a file that nobody writes: a backup.
+/// Returns a connection to a file that nobody writes: a backup.
 pub(crate) fn open_still(file: &Path) -> Result<Connection, StoreFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(|error| opening(file, error))?;
@@ -94,7 +94,7 @@ fn open_beside(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A path as it stands in a URI.
+/// Returns a path as it stands in a URI.
 fn escaped(path: &Path) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
     let one = |byte: &u8| match is_plain(byte) {

@@ -148,7 +148,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// An empty one. The directory must be held.
+    /// Creates an empty one. The directory must be held.
     pub(crate) fn make(directory: &'a Path, names: &'a Names) -> Result<Self, StoreFault> {
         let path = directory.join(names.stage);
         // An earlier restore may have been cut short.
@@ -206,7 +206,7 @@ impl Drop for Stage<'_> {
     }
 }
 
-/// True if a restore was begun there and did not come through.
+/// Returns true if a restore was begun there and did not come through.
 pub(crate) fn is_staged(directory: &Path, names: &Names) -> bool {
     directory.join(names.stage).symlink_metadata().is_ok()
 }
@@ -270,7 +270,7 @@ fn unwritable(path: &Path, error: impl Into<FaultSource>) -> StoreFault {
 struct Partial(PathBuf);
 
 impl Partial {
-    /// An empty file beside the one that it will become, for this user only.
+    /// Creates an empty file beside the one that it will become, for this user only.
     fn create(file: &Path, suffix: &str) -> Result<Self, StoreFault> {
         let mut name = file.as_os_str().to_owned();
         name.push(format!(".{}{suffix}.partial", std::process::id()));

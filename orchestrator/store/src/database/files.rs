@@ -57,7 +57,7 @@ pub trait Files: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The mode of a file or directory that others than its owner may read, write or search.
+    /// Returns the mode of a file or directory that others than its owner may read, write or search.
     fn mode_for_others(&self, _path: &Path) -> Option<u32> {
         None
     }
@@ -81,7 +81,7 @@ pub trait Files: Debug + Send + Sync {
     /// As the place fails.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// The registered VFS by which SQLite opens files here; `None` for its own.
+    /// Returns the registered VFS by which SQLite opens files here; `None` for its own.
     fn sqlite_vfs(&self) -> Option<&CStr>;
 }
 
@@ -278,7 +278,7 @@ fn where_allowed(changed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// True if there is nothing but a store and what a file system itself puts there; false if that cannot be told.
+/// Returns true if there is nothing but a store and what a file system itself puts there; false if that cannot be told.
 fn holds_nothing_else(directory: &Path) -> bool {
     let is_ours = |entry: io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(belongs_to_a_store))
@@ -346,7 +346,7 @@ pub(crate) fn write_again(files: &dyn Files, path: &Path) -> io::Result<()> {
     if offset == 0 { Ok(()) } else { file.sync() }
 }
 
-/// A handle of the file that stays open until the process ends, one for each file.
+/// Returns a handle of the file that stays open until the process ends, one for each file.
 ///
 /// To close any handle of a file drops all locks that this process has on it, those of SQLite's connections
 /// included; another process could then take the write-ahead log away from under them.

@@ -25,12 +25,12 @@ pub(crate) struct Table {
     pub(crate) indexes: &'static [Index],
     /// How many of them, the first ones, hold random ids and are walked in parts.
     pub(crate) n_cut: usize,
-    /// Whether the row of that number is as it was written.
+    /// True if the row of that number is as it was written.
     pub(crate) is_sound: fn(&Connection, u64) -> Result<bool, StoreFault>,
 }
 
 impl Table {
-    /// The statement that walks the rows: number and keys.
+    /// Returns the statement that walks the rows: number and keys.
     fn rows(&self, bounds: &str) -> String {
         let Self { name, keys, .. } = self;
         format!(
@@ -39,7 +39,7 @@ impl Table {
         )
     }
 
-    /// The statement that walks an index, with further conditions.
+    /// Returns the statement that walks an index, with further conditions.
     fn entries(&self, index: usize, bounds: &str) -> String {
         let Index {
             name,
@@ -54,7 +54,7 @@ impl Table {
         )
     }
 
-    /// The statement that reads the key of one row.
+    /// Returns the statement that reads the key of one row.
     fn key(&self, index: usize) -> String {
         format!("SELECT {} FROM {} WHERE rowid = ?1", self.keys[index], self.name)
     }
@@ -72,7 +72,7 @@ pub(crate) struct Index {
     pub(crate) order: &'static str,
 }
 
-/// The bytes of a key; `None` if there is none.
+/// Returns the bytes of a key; `None` if there is none.
 fn key_of(value: ValueRef<'_>) -> rusqlite::Result<Option<&[u8]>> {
     Ok(value.as_bytes_or_null()?)
 }

@@ -4,12 +4,12 @@
 use escapement_model::Namespace;
 use rusqlite::types::{Value, ValueRef};
 
-/// The namespace as a column.
+/// Returns the namespace as a column.
 pub(crate) fn column_of(namespace: &Namespace) -> Option<&str> {
     Some(namespace.as_str()).filter(|name| *name != Namespace::DEFAULT)
 }
 
-/// The namespace of a column; `None` if it is as none is written.
+/// Returns the namespace of a column; `None` if it is as none is written.
 pub(crate) fn of_column(column: Option<&str>) -> Option<Namespace> {
     match column {
         None => Some(Namespace::default()),
@@ -23,7 +23,7 @@ pub(crate) fn covered(namespace: &Namespace) -> Option<ValueRef<'_>> {
     column_of(namespace).map(|name| ValueRef::Text(name.as_bytes()))
 }
 
-/// The condition that a row of one of these namespaces meets, and no other one; behind others of its statement.
+/// Returns the condition that a row of one of these namespaces meets, and no other one; behind others of its statement.
 pub(crate) fn condition(column: &str, namespaces: &[Namespace], parameters: &mut Vec<Value>) -> String {
     let mut any = Vec::with_capacity(namespaces.len());
     for namespace in namespaces {
@@ -41,7 +41,7 @@ pub(crate) fn condition(column: &str, namespaces: &[Namespace], parameters: &mut
     }
 }
 
-/// True if these are one namespace that is not the default one: there are indexes of those.
+/// Returns true if these are one namespace that is not the default one: there are indexes of those.
 pub(crate) fn is_one(namespaces: Option<&[Namespace]>) -> bool {
     matches!(namespaces, Some([one]) if column_of(one).is_some())
 }

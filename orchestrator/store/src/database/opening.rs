@@ -127,7 +127,7 @@ impl HeldDirectory {
         files::write_again(&*self.files, &log_path).map_err(|error| cannot_open(&log_path, error))
     }
 
-    /// A connection to the database, in the newest schema. Its work is bounded.
+    /// Returns a connection to the database, in the newest schema. Its work is bounded.
     pub(crate) fn connect(
         &self,
         schema: &Schema,
@@ -141,7 +141,7 @@ impl HeldDirectory {
         Ok(connection)
     }
 
-    /// A connection to walk along with [`HeldDirectory::connect`]'s; `None` if it cannot be had.
+    /// Returns a connection to walk along with [`HeldDirectory::connect`]'s; `None` if it cannot be had.
     pub(crate) fn walker(&self) -> Option<Connection> {
         connection::open_walker(&*self.files, &self.path()).ok()
     }
@@ -219,7 +219,7 @@ fn watch_log(
     Ok(shared)
 }
 
-/// A file of the store with what tells it from every other file.
+/// Returns a file of the store with what tells it from every other file.
 fn identified(files: &dyn Files, path: PathBuf) -> Result<(PathBuf, Option<(u64, u64)>), StoreFault> {
     match files.identity(&path) {
         Ok(identity) => Ok((path, identity)),

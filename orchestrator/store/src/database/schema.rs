@@ -50,7 +50,7 @@ impl Schema {
         Ok(())
     }
 
-    /// The newest schema version.
+    /// Returns the newest schema version.
     pub(crate) fn known(&self) -> i64 {
         i64::try_from(self.migrations.len()).expect("migrations are few")
     }

@@ -2,12 +2,12 @@
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// A number as SQLite keeps it.
+/// Returns a number as SQLite keeps it.
 pub(crate) fn column_number(number: u64) -> i64 {
     i64::try_from(number).expect("a number is counted up from 1, one for each record")
 }
 
-/// A number as SQLite gave it; a negative one stands in a damaged file only.
+/// Returns a number as SQLite gave it; a negative one stands in a damaged file only.
 pub(crate) fn number_of(column: i64) -> rusqlite::Result<u64> {
     u64::try_from(column).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, column))
 }

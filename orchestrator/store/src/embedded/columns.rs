@@ -25,7 +25,7 @@ const NAMESPACE: usize = 17;
 /// What of an execution is damaged if a column of the index table is.
 pub(super) const PART_INDEX: &str = "index row";
 
-/// The columns of a new execution that never change.
+/// Returns the columns of a new execution that never change.
 pub(super) fn fixed<'a>(number: u64, write: &'a AcceptWrite, tags: &'a [u8]) -> [ValueRef<'a>; FIXED] {
     [
         ValueRef::Integer(column_number(number)),
@@ -65,7 +65,7 @@ pub(super) fn accepted_checksum(row: &Row<'_>, record: ValueRef<'_>) -> rusqlite
     Ok(covered(fixed, namespace, record))
 }
 
-/// The checksum of a result, over the columns that are set with it.
+/// Returns the checksum of a result, over the columns that are set with it.
 pub(super) fn result_checksum(
     number: u64,
     execution_id: &ExecutionId,
@@ -93,13 +93,13 @@ pub(super) fn start_checksum(number: u64, execution_id: &ExecutionId, started_at
     ])
 }
 
-/// An outline as a column: with a checksum of its own in front, since lists read it without the result.
+/// Returns an outline as a column: with a checksum of its own in front, since lists read it without the result.
 pub(super) fn outline_column(number: u64, outline: &[u8]) -> Vec<u8> {
     let sum = outline_checksum(number, outline);
     [&sum.to_le_bytes()[..], outline].concat()
 }
 
-/// The outline in a column; `None` if it is not as it was written.
+/// Returns the outline in a column; `None` if it is not as it was written.
 fn outline_of(number: u64, column: &[u8]) -> Option<Bytes> {
     let (sum, outline) = column.split_first_chunk()?;
     let is_sound = i64::from_le_bytes(*sum) == outline_checksum(number, outline);
@@ -138,17 +138,17 @@ impl Progress {
     }
 }
 
-/// The checksum of an audit.
+/// Returns the checksum of an audit.
 pub(super) fn audit_checksum(number: u64, audit: &[u8]) -> i64 {
     checksum([ValueRef::Integer(column_number(number)), ValueRef::Blob(audit)])
 }
 
-/// A place in the order of settling as a column, which sorts as the places do.
+/// Returns a place in the order of settling as a column, which sorts as the places do.
 pub(super) fn settlement_column(place: u64) -> [u8; 8] {
     place.to_be_bytes()
 }
 
-/// The place in such a column; `None` if there is none.
+/// Returns the place in such a column; `None` if there is none.
 pub(super) fn settlement_of(column: Option<[u8; 8]>) -> Option<u64> {
     column.map(u64::from_be_bytes)
 }
@@ -174,7 +174,7 @@ pub(super) fn decode_tags(mut column: &[u8]) -> Option<Vec<String>> {
     column.is_empty().then_some(tags)
 }
 
-/// A row that begins with [`SUMMARY`].
+/// Returns a row that begins with [`SUMMARY`].
 pub(super) fn summary(row: &Row<'_>) -> Result<StoredSummary, StoreFault> {
     let number = row.get(0).and_then(number_of).map_err(working)?;
     decode(number, row)
@@ -226,7 +226,7 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<Option<StoredSummary>>
     }))
 }
 
-/// The state as a column; the migrations know these numbers.
+/// Returns the state as a column; the migrations know these numbers.
 pub(super) fn column_state(state: StoredState) -> i64 {
     match state {
         StoredState::Queued => 0,
@@ -235,7 +235,7 @@ pub(super) fn column_state(state: StoredState) -> i64 {
     }
 }
 
-/// The state of a column.
+/// Returns the state of a column.
 pub(super) fn state_of(column: i64) -> Option<StoredState> {
     match column {
         0 => Some(StoredState::Queued),

@@ -57,7 +57,7 @@ pub(crate) fn withhold_queued(store: &mut Embedded) -> Result<u64, StoreFault> {
     }
 }
 
-/// The next ones that are queued; what is damaged is passed over, for it cannot run either.
+/// Returns the next ones that are queued; what is damaged is passed over, for it cannot run either.
 fn queued(reader: &dyn Reader, before: &mut Option<u64>) -> Result<Vec<ExecutionId>, StoreFault> {
     let filter = ListFilter {
         state: Some(StoredState::Queued),

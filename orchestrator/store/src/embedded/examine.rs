@@ -21,23 +21,23 @@ use crate::{StoreFault, StoredExecution};
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// One execution is damaged.
+    /// An execution is damaged.
     Execution {
-        /// Its number.
+        /// Number.
         number: u64,
-        /// Its id, if that can be read.
+        /// Id, if that can be read.
         execution_id: Option<ExecutionId>,
         /// What of it is damaged or missing.
         parts: Vec<&'static str>,
     },
     /// What is left of a removed execution is damaged.
     Removed {
-        /// Its number, as far as it can be read.
+        /// Number, as far as it can be read.
         number: u64,
     },
     /// An entry of what operators did is damaged, or does not follow the one before it.
     Operators {
-        /// Its number.
+        /// Number.
         number: u64,
     },
     /// The store as a whole does not add up.
@@ -116,12 +116,12 @@ impl Examiner {
         })
     }
 
-    /// The connection, for a copy.
+    /// Returns the connection, for a copy.
     pub(super) fn into_connection(self) -> Connection {
         self.connection
     }
 
-    /// The next numbers of executions, by the table alone; none behind the last one. Where damage hides which there are,
+    /// Returns the next numbers of executions, by the table alone; none behind the last one. Where damage hides which there are,
     /// all that there could be.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Examiner {
         Ok(Some((execution, audit)))
     }
 
-    /// The id in a row that may be damaged.
+    /// Returns the id in a row that may be damaged.
     pub fn execution_id(&self, number: u64) -> Option<ExecutionId> {
         pages::id_of(&self.connection, number)
     }
@@ -227,7 +227,7 @@ impl Examination {
         }
     }
 
-    /// True if nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.n_damaged == 0 && self.n_store_findings == 0
     }

@@ -19,7 +19,7 @@ pub enum GivenUp {
     Missing,
     /// It is gone for good.
     Done {
-        /// Its id, if it could be read; it and the plan's are refused as used, as those of a removed execution are.
+        /// Id, if it could be read; it and the plan's are refused as used, as those of a removed execution are.
         execution_id: Option<ExecutionId>,
     },
 }

@@ -64,7 +64,7 @@ fn conflict(connection: &Connection, intent: u64) -> Result<Option<Conflict>, St
     })
 }
 
-/// The hash of the last entry; zeros if it is not there, which an examination finds if it should be.
+/// Returns the hash of the last entry; zeros if it is not there, which an examination finds if it should be.
 fn last_hash(connection: &Connection, number: u64) -> Result<[u8; 32], StoreFault> {
     let found = connection
         .prepare_cached("SELECT hash FROM operator_entry WHERE number = ?1")
@@ -167,7 +167,7 @@ fn outcome_of(connection: &Connection, intent: u64) -> Result<Option<OperatorEnt
     rows.next().map_err(working)?.map(sound).transpose()
 }
 
-/// An entry whose hash is right.
+/// Returns an entry whose hash is right.
 fn sound(row: &Row<'_>) -> Result<OperatorEntry, StoreFault> {
     let number = row.get(0).and_then(number_of).map_err(working)?;
     let entry = entry(row).map_err(|error| reading(number, PART_OPERATORS, error))?;
@@ -222,7 +222,7 @@ impl Link {
         hash: [0; 32],
     };
 
-    /// The hash of the last entry; `None` if there is none.
+    /// Returns the hash of the last entry; `None` if there is none.
     pub(super) fn head(&self) -> Option<[u8; 32]> {
         (self.number > 0).then_some(self.hash)
     }

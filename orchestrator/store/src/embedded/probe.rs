@@ -8,7 +8,7 @@ pub fn mark(bytes: &[u8]) -> Option<(u64, u64)> {
     Mark::decode(bytes).map(|mark| (mark.n_commits, mark.number_last))
 }
 
-/// The bytes of a mark.
+/// Returns the bytes of a mark.
 pub fn mark_bytes(n_commits: u64, number_last: u64) -> Vec<u8> {
     let mark = Mark {
         n_commits,
@@ -17,12 +17,12 @@ pub fn mark_bytes(n_commits: u64, number_last: u64) -> Vec<u8> {
     mark.encode().to_vec()
 }
 
-/// The tags in a column of these bytes.
+/// Returns the tags in a column of these bytes.
 pub fn tags(column: &[u8]) -> Option<Vec<String>> {
     columns::decode_tags(column)
 }
 
-/// The column for these tags.
+/// Returns the column for these tags.
 pub fn tags_column(tags: &[String]) -> Vec<u8> {
     columns::encode_tags(tags)
 }

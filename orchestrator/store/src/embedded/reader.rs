@@ -53,7 +53,7 @@ impl EmbeddedReader {
         Self { connection }
     }
 
-    /// The number of an execution, from the index alone, so that damage elsewhere can be told apart.
+    /// Returns the number of an execution, from the index alone, so that damage elsewhere can be told apart.
     fn number(&self, id: ExecutionId) -> Result<Option<u64>, StoreFault> {
         let found = self
             .connection
@@ -79,7 +79,7 @@ pub(super) fn fetch(connection: &Connection, number: u64) -> Result<StoredExecut
         .map_err(damaged)?
 }
 
-/// A settled execution without its accepted record: its place in the order of settling and everything else of it, checked as
+/// Returns a settled execution without its accepted record: its place in the order of settling and everything else of it, checked as
 /// far as it has a checksum.
 fn fetch_ending(connection: &Connection, number: u64) -> Result<(Option<u64>, StoredExecution), StoreFault> {
     let sql = format!(
@@ -114,7 +114,7 @@ fn fetch_ending(connection: &Connection, number: u64) -> Result<(Option<u64>, St
         .map_err(|error| reading(number, PART_RESULT, error))?
 }
 
-/// The audit of one execution, checked; the inner `None` if it is not settled, the outer one if no such
+/// Returns the audit of one execution, checked; the inner `None` if it is not settled, the outer one if no such
 /// execution is there.
 pub(super) fn fetch_audit(connection: &Connection, number: u64) -> Result<Option<Option<Bytes>>, StoreFault> {
     let sql = "SELECT e.state, s.audit_checksum, s.audit FROM execution e \
@@ -175,7 +175,7 @@ fn execution(row: &Row<'_>) -> Result<StoredExecution, StoreFault> {
     })
 }
 
-/// The result in the row of [`fetch`], checked; `None` if it is not settled.
+/// Returns the result in the row of [`fetch`], checked; `None` if it is not settled.
 fn ending(row: &Row<'_>, summary: &StoredSummary) -> Result<Option<Bytes>, StoreFault> {
     let number = summary.number;
     let failed = |error| reading(number, PART_RESULT, error);

@@ -1,4 +1,4 @@
-//! One step of removal: chooses along the numbers, checks what it chose, removes it in one transaction.
+//! A step of removal: chooses along the numbers, checks what it chose, removes it in one transaction.
 //! Never removes what is not settled or what is damaged, and decides no policy.
 //!
 //! There is no index by the time of settling, because every settle would pay for it: a pass walks the narrow
@@ -77,7 +77,7 @@ impl Walk {
         add(&mut self.all, number, accepted_at);
     }
 
-    /// True if everything behind that row was accepted at `before` or later.
+    /// Returns true if everything behind that row was accepted at `before` or later.
     fn ends_at(&self, row: &Place, before: i64) -> bool {
         let is_later = |all: &[Stretch]| {
             let mut behind = all.iter().rev().take_while(|stretch| stretch.first > row.number);
@@ -117,7 +117,7 @@ fn add(stretches: &mut Option<Vec<Stretch>>, number: u64, time: i64) {
     }
 }
 
-/// The latest time among the newest executions, the last removal and the last act of an operator; if the clock was set
+/// Returns the latest time among the newest executions, the last removal and the last act of an operator; if the clock was set
 /// back among those executions, the earliest time since.
 pub(super) fn newest_ms(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT accepted_at, coalesce(settled_at, accepted_at) FROM execution NOT INDEXED \
@@ -389,7 +389,7 @@ impl Place {
     }
 }
 
-/// The index columns, proven by the accepted record's checksum: nothing is removed by a damaged key, and
+/// Returns the index columns, proven by the accepted record's checksum: nothing is removed by a damaged key, and
 /// what is left of an execution carries no damaged id.
 fn verified(connection: &Connection, number: u64) -> Result<(StoredSummary, usize), StoreFault> {
     let sql = format!(
@@ -439,7 +439,7 @@ fn remove(connection: &Connection, summary: &StoredSummary, now_unix_ms: i64) ->
     Ok(settlement_of(place).unwrap_or_default())
 }
 
-/// A key that an index holds already, or lacks, is damage of that one execution.
+/// Returns a key that an index holds already, or lacks, is damage of that one execution.
 fn damage(number: u64, part: &'static str, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => StoreFault::Corrupt { number, part },

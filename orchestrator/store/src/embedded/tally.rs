@@ -148,7 +148,7 @@ impl Census {
         })
     }
 
-    /// The first thing that is not as the witnesses say.
+    /// Returns the first thing that is not as the witnesses say.
     pub(super) fn gap(&self, tally: &Tally, mark: &Mark) -> Option<StoreFault> {
         let found = self.loss(tally, mark).or_else(|| self.miscount(tally));
         found.map(StoreFault::from)

@@ -31,7 +31,7 @@ pub(super) fn find(
     led_to(found, |removed| removed.execution_id == *id)
 }
 
-/// A removed execution whose id or plan an accept wants to use; the one with its execution id first.
+/// Returns a removed execution whose id or plan an accept wants to use; the one with its execution id first.
 pub(super) fn in_the_way(
     connection: &Connection,
     write: &AcceptWrite,
@@ -121,7 +121,7 @@ fn sum(values: &[ValueRef<'_>]) -> i64 {
     checksum(values.iter().copied())
 }
 
-/// A row that begins with the columns of [`INSERT`].
+/// Returns a row that begins with the columns of [`INSERT`].
 fn decode(row: &Row<'_>) -> Result<RemovedExecution, StoreFault> {
     let number: i64 = row.get(0).map_err(working)?;
     let corrupt = || StoreFault::Corrupt {

@@ -163,7 +163,7 @@ fn accept(connection: &Connection, tally: &mut Tally, write: &AcceptWrite) -> Re
     Ok(Outcome::Done { number })
 }
 
-/// The conflict with an execution that was removed. The execution id is asked first, everywhere.
+/// Returns the conflict with an execution that was removed. The execution id is asked first, everywhere.
 fn conflict_with_removed(
     connection: &Connection,
     write: &AcceptWrite,
@@ -183,7 +183,7 @@ fn conflict_with_removed(
     })
 }
 
-/// The number that an index has for a key.
+/// Returns the number that an index has for a key.
 fn number_by(connection: &Connection, sql: &str, key: &[u8; 16]) -> Result<Option<u64>, StoreFault> {
     let found = connection
         .prepare_cached(sql)
@@ -192,7 +192,7 @@ fn number_by(connection: &Connection, sql: &str, key: &[u8; 16]) -> Result<Optio
     found.map(number_of).transpose().map_err(working)
 }
 
-/// The digest of the request of an execution that is there.
+/// Returns the digest of the request of an execution that is there.
 fn digest_of(connection: &Connection, id: &ExecutionId) -> Result<Option<[u8; 32]>, StoreFault> {
     let Some(number) = number_by(connection, SELECT_NUMBER, id.as_bytes())? else {
         return Ok(None);
@@ -205,7 +205,7 @@ fn digest_of(connection: &Connection, id: &ExecutionId) -> Result<Option<[u8; 32
     Ok(Some(found.request_digest))
 }
 
-/// Why an accept inserted nothing. The execution id is asked first.
+/// Returns the reason why an accept inserted nothing. The execution id is asked first.
 fn conflict_of(connection: &Connection, write: &AcceptWrite) -> Result<Conflict, StoreFault> {
     if let Some(request_digest) = digest_of(connection, &write.execution_id)? {
         return Ok(Conflict::ExecutionIdUsed { request_digest });

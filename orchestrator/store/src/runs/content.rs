@@ -22,7 +22,7 @@ impl Content {
         }
     }
 
-    /// The document of a revision, which is found by the digest of that, too.
+    /// Returns the document of a revision, which is found by the digest of that, too.
     ///
     /// A document is always that of the same revision; the store believes the caller.
     pub fn of_revision(document: Bytes, revision: [u8; 32]) -> Self {
@@ -32,17 +32,17 @@ impl Content {
         }
     }
 
-    /// The digest of the revision whose document it is.
+    /// Returns the digest of the revision whose document it is.
     pub fn revision(&self) -> Option<[u8; 32]> {
         self.revision
     }
 
-    /// SHA-256 of the bytes.
+    /// Returns SHA-256 of the bytes.
     pub fn digest(&self) -> [u8; 32] {
         self.digest
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

@@ -51,7 +51,7 @@ impl DefinitionKind {
     ];
 }
 
-/// One definition.
+/// A definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Orders definitions of the same priority and time: the later one has the higher number.
@@ -113,7 +113,7 @@ pub struct DefinitionPage {
 }
 
 impl DefinitionPage {
-    /// The place behind which the next page goes on, if there may be more.
+    /// Returns the place behind which the next page goes on, if there may be more.
     pub fn next(&self) -> Option<DefinitionKey> {
         let last = || self.definitions.last().map(Definition::key);
         self.reached.or_else(last).filter(|_| self.has_more)
@@ -138,7 +138,7 @@ impl DefinitionPage {
     }
 }
 
-/// One change of one definition.
+/// A change of one definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionWrite {
     /// What it is.
@@ -180,7 +180,7 @@ pub struct DefinitionPut {
     pub owner: Option<String>,
     /// Higher first in lists.
     pub priority: i32,
-    /// When it changes, Unix milliseconds: the time of its creation if it is new.
+    /// Time at which it changes, Unix milliseconds: the time of its creation if it is new.
     pub at: i64,
     /// Opaque to the store.
     pub record: Bytes,
@@ -215,19 +215,19 @@ impl DefinitionWrite {
 pub enum DefinitionOutcome {
     /// It is durable; the definition has this version, or had it when it was deleted, 0 if it was damaged.
     Done {
-        /// Its version.
+        /// Version.
         version: u64,
     },
     /// Nothing was written: there is no such definition.
     NotFound,
     /// Nothing was written: there is one, and it has another version than was expected.
     OtherVersion {
-        /// Its version.
+        /// Version.
         version: u64,
     },
     /// Nothing was written: a content that is to be pinned is not there.
     ContentMissing {
-        /// Its digest.
+        /// Digest.
         digest: [u8; 32],
     },
     /// The definition exceeds the limits of the store, and was not written.

@@ -212,7 +212,7 @@ impl RunStore for EmbeddedRuns {
     }
 }
 
-/// True if a directory holds runs, or what is left of them.
+/// Returns true if a directory holds runs, or what is left of them.
 pub fn are_there(directory: &Path) -> bool {
     [RUNS.database, RUNS.mark, RUNS.stage]
         .into_iter()

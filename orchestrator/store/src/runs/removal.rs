@@ -19,7 +19,7 @@ pub struct RunRemoval {
 }
 
 impl RunRemoval {
-    /// True if nothing is ever removed and no id forgotten.
+    /// Returns true if nothing is ever removed and no id forgotten.
     pub fn keeps_everything(&self) -> bool {
         self.keep_ended_ms.is_none() && self.keep_ended_count.is_none() && self.keep_ids_ms.is_none()
     }

@@ -52,7 +52,7 @@ pub struct RunKey {
     pub number: u64,
 }
 
-/// One run with what it is folded of.
+/// A run with what it is folded of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRun {
     /// The index columns.
@@ -74,7 +74,7 @@ pub struct JournalPage {
     pub entries: Vec<JournalEntry>,
 }
 
-/// One entry of a journal.
+/// An entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
     /// 1, 2, 3, … in its run.
@@ -196,7 +196,7 @@ pub struct InputRequestPage {
 /// What is left of a run that was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedRun {
-    /// Its number.
+    /// Number.
     pub number: u64,
     /// Refused as used.
     pub run_id: RunId,

@@ -141,7 +141,7 @@ pub struct RunWrite {
 }
 
 impl RunWrite {
-    /// A write that changes the index columns only.
+    /// Creates a write that changes the index columns only.
     pub fn new(run_id: RunId, next_seq: u64, progress: RunProgress) -> Self {
         Self {
             run_id,
@@ -162,7 +162,7 @@ impl RunWrite {
         }
     }
 
-    /// The number of the entry behind the last one of this write.
+    /// Returns the number of the entry behind the last one of this write.
     pub fn seq_behind(&self) -> u64 {
         self.next_seq + self.entries.len() as u64
     }
@@ -363,7 +363,7 @@ pub enum BatchOutcome {
     },
 }
 
-/// Why a write cannot be.
+/// Reason why a write cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunConflict {
     /// A new run: that id exists, or was removed. Reported before [`RunConflict::RequestUsed`] if both hold.
@@ -389,17 +389,17 @@ pub enum RunConflict {
     NotCovered,
     /// A content that is to be pinned is not there.
     ContentMissing {
-        /// Its digest.
+        /// Digest.
         digest: [u8; 32],
     },
     /// An input request of that id exists.
     InputRequestIdUsed {
-        /// Its id.
+        /// Id.
         id: InputRequestId,
     },
     /// No input request of that id is open in this run.
     InputRequestNotOpen {
-        /// Its id.
+        /// Id.
         id: InputRequestId,
     },
     /// The store does not hold it.

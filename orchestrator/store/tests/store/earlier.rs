@@ -85,7 +85,7 @@ pub(crate) fn take_back(steps: &Steps, file: &Path, version: usize) {
     assert_eq!(schema(&connection), schema(&first), "version {version}");
 }
 
-/// Each table and index with the words that it was made with.
+/// Returns each table and index with the words that it was made with.
 pub(crate) fn schema(connection: &Connection) -> Vec<String> {
     let sql = "SELECT name || ': ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name";
     let mut select = connection.prepare(sql).unwrap();

@@ -23,7 +23,7 @@ fn accepting_loss(directory: &Scratch) -> Embedded {
     Embedded::open(directory.path(), options).unwrap()
 }
 
-/// A store with ten executions, odd numbers settled, closed again.
+/// Returns a store with ten executions, odd numbers settled, closed again.
 fn furnished() -> (Scratch, Vec<Sample>) {
     let directory = Scratch::new();
     let samples: Vec<Sample> = (1..=10)

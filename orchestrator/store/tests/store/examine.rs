@@ -64,7 +64,7 @@ fn tamper(directory: &Scratch, sql: &str) {
         .unwrap();
 }
 
-/// Everything that an examination says.
+/// Returns everything that an examination says.
 fn examine(examiner: &mut Examiner) -> Result<(Examination, Vec<Finding>), StoreFault> {
     let mut findings = Vec::new();
     let examination = examiner.examine_all(&mut |finding| findings.push(finding.clone()))?;
@@ -244,7 +244,7 @@ fn an_index_that_differs_from_its_table_is_found() {
     );
 }
 
-/// Everything that callers could ask reads as it was written.
+/// Returns everything that callers could ask reads as it was written.
 fn reads_as_written(reader: &dyn Reader, samples: &[Sample]) -> Result<bool, StoreFault> {
     for (number, sample) in (1u64..).zip(samples) {
         let id = sample.execution_id();

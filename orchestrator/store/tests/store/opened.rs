@@ -5,12 +5,12 @@ use std::path::Path;
 use escapement_store::runs::{BatchOutcome, EmbeddedRuns, RunBatch, RunStore, RunWrite};
 use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 
-/// The store of executions.
+/// Returns the store of executions.
 pub(crate) fn open(directory: impl AsRef<Path>) -> Embedded {
     Embedded::open(directory.as_ref(), EmbeddedOptions::default()).unwrap()
 }
 
-/// Why the store of executions does not open.
+/// Returns the reason why the store of executions does not open.
 pub(crate) fn refused(directory: impl AsRef<Path>) -> StoreFault {
     Embedded::open(directory.as_ref(), EmbeddedOptions::default()).unwrap_err()
 }

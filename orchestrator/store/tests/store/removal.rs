@@ -295,7 +295,7 @@ fn freed_space_is_used_again() {
     assert!(last <= first + first / 4, "{first} KiB became {last} KiB");
 }
 
-/// A time that goes on with the samples.
+/// Returns a time that goes on with the samples.
 fn store_time(samples: &[Sample]) -> i64 {
     samples.last().unwrap().settled_at()
 }

@@ -432,7 +432,7 @@ fn a_backup_without_its_end_is_none() {
     assert!(matches!(refused, Err(StoreFault::NoBackup { .. })), "{refused:?}");
 }
 
-/// A store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.
+/// Returns a store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.
 fn defined() -> (Scratch, Content) {
     let directory = furnished();
     let mut store = open_runs(directory.path());

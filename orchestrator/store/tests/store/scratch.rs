@@ -9,7 +9,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A name that no other test of this or another process has; the directory is not created.
+    /// Creates a name that no other test of this or another process has; the directory is not created.
     pub(crate) fn new() -> Self {
         let name = format!(
             "store-{}-{}",

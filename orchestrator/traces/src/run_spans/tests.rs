@@ -22,7 +22,7 @@ fn trace(spec: &Spec) -> Trace {
     ids::trace_of(run_id(), spec, Sampling::new(1.0, true))
 }
 
-/// The spans of a run with these entries behind its first one, a millisecond apart.
+/// Returns the spans of a run with these entries behind its first one, a millisecond apart.
 fn spans(events: impl IntoIterator<Item = Event>) -> Vec<Span> {
     let trace = trace(&Spec::default());
     let mut spans = RunSpans::begin(run_id(), &trace, 0, &RunCreated::default());

@@ -11,7 +11,7 @@ fn caller() -> Option<SpanContext> {
     SpanContext::parse(TRACEPARENT, Some("vendor=1"))
 }
 
-/// A span with something in every field, and one with nothing that can be left out.
+/// Returns a span with something in every field, and one with nothing that can be left out.
 fn spans() -> [Span<'static>; 2] {
     let mut events = Events::default();
     for at in 0..=32 {

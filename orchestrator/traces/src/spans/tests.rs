@@ -23,7 +23,7 @@ fn attribute(attribute: &KeyValue) -> String {
     }
 }
 
-/// The tree as text: a line for each span, times in milliseconds since the acceptance, ids left out.
+/// Returns the tree as text: a line for each span, times in milliseconds since the acceptance, ids left out.
 fn drawn(spans: &[Span]) -> String {
     let mut lines = String::new();
     for span in spans {
@@ -70,7 +70,7 @@ fn of(record: &Record) -> Vec<Span> {
     spans(&settlement, &request, &trace)
 }
 
-/// The spans of an execution, as a collector reads them.
+/// Returns the spans of an execution, as a collector reads them.
 fn spans(settlement: &Settlement, request: &Request, trace: &Trace) -> Vec<Span> {
     let spans = super::spans(settlement, request, trace);
     let read = |span: &Encoded| Span::decode(span.as_slice()).unwrap();

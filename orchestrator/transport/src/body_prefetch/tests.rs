@@ -22,7 +22,7 @@ impl Body for Frames {
     }
 }
 
-/// A message of so many bytes behind its head, cut into frames of at most so many.
+/// Returns a message of so many bytes behind its head, cut into frames of at most so many.
 fn message(bytes: u32, frame_bytes: usize, ends: bool) -> Frames {
     let message = [&[0][..], &bytes.to_be_bytes(), &vec![7; bytes as usize]].concat();
     Frames(message.chunks(frame_bytes).map(<[u8]>::to_vec).collect(), ends)

@@ -1,4 +1,4 @@
-//! Where a call of a caller is answered: on threads of callers, the large ones on threads of their own.
+//! Threads that answer the calls of callers: shared ones, and threads of their own for large calls.
 
 use super::CallerThreads;
 use crate::body_prefetch::PrefetchedBody;
@@ -34,7 +34,7 @@ pub(super) async fn answered_by(
     }
 }
 
-/// The answer to a call that is served elsewhere. Dropping the future ends the serving.
+/// Returns the answer to a call that is served elsewhere. Dropping the future ends the serving.
 async fn served_by(
     threads: Handle,
     answer: impl Future<Output = Result<hyper::Response<Body>, Infallible>> + Send + 'static,

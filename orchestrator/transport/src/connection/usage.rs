@@ -1,4 +1,4 @@
-//! What has gone on on one connection so far: what is open, and whether anybody has called who may do something.
+//! Usage of one connection: open requests, and whether an authorized call was made.
 
 use crate::call_access::ConnectionAccess;
 use crate::call_slots::CallPermit;
@@ -18,7 +18,7 @@ pub(super) struct Usage {
     pub(super) abort: ConnectionAbort,
     pub(super) beginning: Arc<Beginning>,
     n_open: AtomicUsize,
-    /// Rises with every request, so that a look from time to time sees whether there were any.
+    /// Incremented by every request, so that a periodic check sees new ones.
     n_requests: AtomicUsize,
     is_known: AtomicBool,
 }
@@ -40,18 +40,18 @@ impl Usage {
         self.n_requests.load(Ordering::Relaxed)
     }
 
-    /// True while a request is open.
+    /// Returns true while a request is open.
     pub(super) fn is_busy(&self) -> bool {
         self.n_open.load(Ordering::Relaxed) > 0
     }
 
-    /// True once somebody has called who may do something.
+    /// Returns true once an authorized call was made.
     pub(super) fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Takes a place among the strangers with the preface, until somebody calls who may do something; resolves if another connection
-    /// takes that place. Such a call comes with progress of the connection, after which this is to be polled.
+    /// Holds a slot for unauthenticated connections until the first authorized call; resolves if another connection
+    /// evicts this one. Such a call comes with progress of the connection, after which this is to be polled.
     pub(super) async fn displaced(&self, strangers: &Newcomers) {
         let mut place = None;
         poll_fn(|cx| {
@@ -68,7 +68,7 @@ impl Usage {
     }
 }
 
-/// Counts one request for as long as it lives, and keeps its place.
+/// Counts one request for as long as it lives, and holds its slot.
 pub(super) struct OpenRequest(
     Arc<Usage>,
     #[expect(dead_code, reason = "given back on drop")] Option<CallPermit>,

@@ -3,7 +3,7 @@
 use super::*;
 use std::fs;
 
-/// A folder of its own for each test.
+/// Returns a folder of its own for each test.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("escapement-reload-{name}-{}", std::process::id()));
     let _none_before = fs::remove_dir_all(&folder);

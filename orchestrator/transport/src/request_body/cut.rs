@@ -1,9 +1,9 @@
-//! Cuts a stream of messages where each head and each message ends, so that its reader keeps no room of a large message.
-//! Changes no byte, and judges none.
+//! Cuts a stream of messages at the end of each head and of each message. So its reader keeps no buffer of a large message.
+//! The bytes stay the same.
 //!
 //! The reader has one buffer for a stream. It grows with the largest message and never shrinks; a session would hold 4 MiB for
-//! its whole life. But a buffer that is filled to its last byte, as by a message that nothing follows in the same piece, is
-//! given up for the next piece, if that is a buffer of its own.
+//! its whole life. But a buffer that is filled to its last byte is dropped for the next piece, if that has a buffer of its own.
+//! A message without further data in the same piece fills it like this.
 
 use super::{Announced, BoxError};
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use http_body::{Body, Frame};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Where the stream is.
+/// Position in the stream.
 #[derive(Debug, Default)]
 pub(crate) struct MessageCut {
-    /// What has come and is not given yet.
+    /// Received bytes that were not passed on yet.
     rest: Bytes,
     head: Announced,
     /// Bytes of the message that are still to come; 0 within a head.
@@ -24,7 +24,7 @@ pub(crate) struct MessageCut {
 }
 
 impl MessageCut {
-    /// True if nothing that has come is left.
+    /// Returns true if nothing that has come is left.
     pub(crate) fn is_all_given(&self) -> bool {
         self.rest.is_empty()
     }
@@ -50,7 +50,7 @@ impl MessageCut {
         Poll::Ready(Some(Ok(Frame::data(self.piece()))))
     }
 
-    /// The next piece of what has come, which is within a head or within a message.
+    /// Returns the next received piece, which is within a head or within a message.
     fn piece(&mut self) -> Bytes {
         if self.n_missing > 0 {
             let piece = self.rest.split_to(self.n_missing.min(self.rest.len()));
@@ -71,7 +71,7 @@ impl MessageCut {
     }
 }
 
-/// Bytes of a message whose room is not kept.
+/// Bytes from which on the buffer of a message is dropped.
 const LARGE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

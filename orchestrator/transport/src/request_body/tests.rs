@@ -37,7 +37,7 @@ fn half_sent(frames: &[usize]) -> HalfSent {
     HalfSent(frames.iter().map(|bytes| Bytes::from(vec![7; *bytes])).collect())
 }
 
-/// The length of the next frame, or the code with which the body ends.
+/// Returns the length of the next frame, or the code with which the body ends.
 async fn next(body: &mut RequestBody<HalfSent>) -> Result<usize, Code> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.unwrap();
     frame

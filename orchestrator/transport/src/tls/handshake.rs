@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-/// Why a connection did not come to HTTP/2.
+/// Reason why a connection did not come to HTTP/2.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Failed {
     /// It began with a TLS handshake, and this port speaks none.

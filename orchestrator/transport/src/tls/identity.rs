@@ -8,7 +8,7 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// Why a certificate names nobody.
+/// Reason why a certificate names nobody.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidIdentity {
     /// Its bytes are no certificate.
@@ -74,7 +74,7 @@ pub fn names_of(der: &[u8]) -> Result<CertificateIdentity, InvalidIdentity> {
     })
 }
 
-/// The SPIFFE id among these, `None` if there is none.
+/// Returns the SPIFFE id among these, `None` if there is none.
 fn spiffe_id(uris: &[&str]) -> Result<Option<String>, InvalidIdentity> {
     let looks_like_one = |uri: &&&str| {
         uri.get(..SCHEME.len())
@@ -88,7 +88,7 @@ fn spiffe_id(uris: &[&str]) -> Result<Option<String>, InvalidIdentity> {
     }
 }
 
-/// The trust domain of a SPIFFE id; `None` if the text is none.
+/// Returns the trust domain of a SPIFFE id; `None` if the text is none.
 pub(crate) fn trust_domain(id: &str) -> Option<&str> {
     let rest = id.strip_prefix(SCHEME)?.strip_prefix("//")?;
     let (domain, path) = rest.split_once('/')?;

@@ -62,7 +62,7 @@ impl Lease {
         judged.err().map(|error| reason(&error))
     }
 
-    /// A pause of its own for each certificate, so that not all are verified at once.
+    /// Returns a pause of its own for each certificate, so that not all are verified at once.
     fn turn(&self) -> Duration {
         let [low, high, ..] = self.identity.fingerprint;
         SPREAD * u32::from(u16::from_le_bytes([low, high])) / u32::from(u16::MAX)

@@ -45,7 +45,7 @@ impl TlsServer {
         Reloadable::load("certificates", files, parse)
     }
 
-    /// When the certificate ends, in seconds since 1970.
+    /// Returns the time at which the certificate ends, in seconds since 1970.
     pub fn end_seconds(&self) -> u64 {
         self.end_seconds
     }
@@ -108,7 +108,7 @@ fn wrong_pair(settings: &TlsSettings, error: &rustls::Error) -> String {
     }
 }
 
-/// All certificates of a file, at least one.
+/// Returns all certificates of a file, at least one.
 fn certificates(
     flag: &str,
     file: &Path,
@@ -161,7 +161,7 @@ fn valid_certificate(
     Ok((shown, end.unix_duration().as_secs()))
 }
 
-/// The roots that are valid now, by trust domain.
+/// Returns the roots that are valid now, by trust domain.
 fn client_roots(
     settings: &TlsSettings,
     contents: &Contents,

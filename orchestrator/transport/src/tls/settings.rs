@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct TlsSettings {
     /// The server's certificate and those between it and a root, in PEM, its own first.
     pub cert: PathBuf,
-    /// Its private key, in PEM.
+    /// Private key, in PEM.
     pub key: PathBuf,
     /// Who vouches for clients. Empty: clients are not asked for certificates.
     pub client_cas: Vec<ClientCa>,
@@ -22,7 +22,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// All files, each once.
+    /// Returns all files, each once.
     pub fn files(&self) -> Vec<PathBuf> {
         let cas = self.client_cas.iter().map(|ca| &ca.file);
         let mut files: Vec<PathBuf> = [&self.cert, &self.key]

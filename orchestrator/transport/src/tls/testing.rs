@@ -61,7 +61,7 @@ fn named(name: &str) -> DistinguishedName {
     named
 }
 
-/// The beginning of a day.
+/// Returns the beginning of a day.
 pub(crate) fn at(year: u64) -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_556_952))
 }

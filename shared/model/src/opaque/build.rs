@@ -18,7 +18,7 @@ pub struct ListBuilder {
 }
 
 impl StructBuilder {
-    /// An empty object.
+    /// Creates an empty object.
     pub fn new() -> Self {
         Self::default()
     }
@@ -74,7 +74,7 @@ impl StructBuilder {
         self
     }
 
-    /// The encoded object.
+    /// Returns the encoded object.
     pub fn build(self) -> Opaque {
         Opaque::from_encoded(Bytes::from(self.bytes))
     }
@@ -104,7 +104,7 @@ impl StructBuilder {
 }
 
 impl ListBuilder {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -151,7 +151,7 @@ impl ListBuilder {
         self
     }
 
-    /// The encoded ListValue.
+    /// Returns the encoded ListValue.
     pub fn into_encoded(self) -> Vec<u8> {
         self.bytes
     }

@@ -5,20 +5,20 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The path of the first value that has more than `nesting_max` messages around it.
+/// Returns the path of the first value that has more than `nesting_max` messages around it.
 pub(super) fn first_too_deep(object: &[u8], nesting_max: usize) -> Option<String> {
     let mut path = Vec::new();
     in_object(object, nesting_max, &mut path).then(|| text_of(&path))
 }
 
-/// One part of a path.
+/// A part of a path.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Key(&'a str),
     Item(usize),
 }
 
-/// True if something in the object is too deep; then `path` leads to it. What is left bounds the recursion.
+/// Returns true if something in the object is too deep; then `path` leads to it. What is left bounds the recursion.
 fn in_object<'a>(object: &'a [u8], n_left: usize, path: &mut Vec<Part<'a>>) -> bool {
     for (key, value) in entries(object).filter_map(Result::ok) {
         path.push(Part::Key(key));

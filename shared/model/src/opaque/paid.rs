@@ -23,7 +23,7 @@ impl fmt::Display for BudgetSpent {
 impl core::error::Error for BudgetSpent {}
 
 impl WalkBudget {
-    /// A budget of that many units.
+    /// Creates a budget of that many units.
     pub fn new(units: usize) -> Self {
         Self { left: units }
     }
@@ -55,7 +55,7 @@ impl WalkBudget {
 /// Bytes that are read, compared or checked as fast as one entry is passed.
 const BYTES_PER_UNIT: usize = 64;
 
-/// One value of an object or a list. What lies inside is paid for.
+/// A value of an object or a list. What lies inside is paid for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PaidView<'a> {
     /// `null`, or a value that says nothing.
@@ -144,7 +144,7 @@ impl<'a> PaidObject<'a> {
         Ok(found)
     }
 
-    /// The entries, each to be paid for.
+    /// Returns the entries, each to be paid for.
     pub fn entries(self) -> PaidEntries<'a> {
         PaidEntries(entries(self.0))
     }
@@ -170,7 +170,7 @@ impl<'a> PaidList<'a> {
         items.next(budget)
     }
 
-    /// The items, each to be paid for.
+    /// Returns the items, each to be paid for.
     pub fn items(self) -> PaidItems<'a> {
         PaidItems(items(self.0))
     }

@@ -24,7 +24,7 @@ impl OpaqueValue {
         Self::from_encoded(Bytes::from(bytes))
     }
 
-    /// The encoded Value.
+    /// Returns the encoded Value.
     pub fn as_encoded(&self) -> &Bytes {
         self.0.as_encoded()
     }

@@ -30,7 +30,7 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// One value of an object or list.
+/// A value of an object or list.
 // With a tag of one byte, that and the flag beside it are copied in pieces that overlap, and each copy waits for the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u64)]
@@ -103,7 +103,7 @@ pub(super) fn value_of_paid<'a, E>(
     Ok(found)
 }
 
-/// False if an entry is a key and a value, as every encoder writes it, and the key is another one.
+/// Returns false if an entry is a key and a value, as every encoder writes it, and the key is another one.
 #[inline(always)]
 fn may_have_key(entry: &[u8], key: &str) -> bool {
     let mut fields = Fields { bytes: entry };

@@ -8,7 +8,7 @@ use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{Array, KeyValue, Value as Said};
 use opentelemetry_sdk::trace::SpanData;
 
-/// The bytes of a span that has ended.
+/// Returns the bytes of a span that has ended.
 pub(super) fn encode(span: &SpanData) -> Encoded {
     let own = &span.span_context;
     let tracestate = own.trace_state().header();

@@ -9,7 +9,7 @@ use prost::Message;
 use std::collections::BTreeMap;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// The records that were handed in.
+/// Returns the records that were handed in.
 fn records(logged: impl FnOnce()) -> Vec<LogRecord> {
     let (export, mut queue) = Export::unattended(Signal::Logs);
     let subscriber = tracing_subscriber::registry().with(layer(&export));

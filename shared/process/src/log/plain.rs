@@ -1,4 +1,4 @@
-//! One line for each event, whatever its fields hold: names that callers and workers chose must not look like lines of the log, nor steer
+//! A line for each event, whatever its fields hold: names that callers and workers chose must not look like lines of the log, nor steer
 //! the terminal of its reader. Knows nothing of JSON, which has escapes of its own.
 
 use std::borrow::Cow;
@@ -44,7 +44,7 @@ pub(crate) fn one_line(line: &[u8], controls: Controls) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// The length of the sequence that sets a colour, if the text begins with one.
+/// Returns the length of the sequence that sets a colour, if the text begins with one.
 fn colour_bytes(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let n = parameters

@@ -51,12 +51,12 @@ pub fn exact(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(quoted)
 }
 
-/// The text without the byte order mark that some programs put before UTF-8.
+/// Returns the text without the byte order mark that some programs put before UTF-8.
 pub fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// The integers of a text that a double does not hold exactly, each with its path, such as `steps[0].payload.id`.
+/// Returns the integers of a text that a double does not hold exactly, each with its path, such as `steps[0].payload.id`.
 ///
 /// For documents, whose authors can say what they meant.
 ///

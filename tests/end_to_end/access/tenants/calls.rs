@@ -33,7 +33,7 @@ fn other() -> String {
     "other".to_owned()
 }
 
-/// A message whose first field is the run, the plan, the trigger or the goal.
+/// Returns a message whose first field is the run, the plan, the trigger or the goal.
 fn first(id: &str) -> v1::GetRunRequest {
     v1::GetRunRequest {
         run_id: id.to_owned(),

@@ -11,7 +11,7 @@ use escapement_wire::v1::{SubmitPlanRequest, SubmitPlanResponse};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The id that an attempt's execution had in versions without seeds, written a second time.
+/// Returns the id that an attempt's execution had in versions without seeds, written a second time.
 fn derived(run_id: &str, step: &str) -> String {
     let digits: String = run_id.split('-').collect();
     let id: Vec<u8> = (0..16)

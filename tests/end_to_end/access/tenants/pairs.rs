@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// A run of that user that asks a question; gives its id.
+    /// Returns a run of that user that asks a question; gives its id.
     async fn run_of(&self, namespace: &str, user_id: &str) -> String {
         let request = v1::CreateRunRequest {
             namespace: namespace.to_owned(),

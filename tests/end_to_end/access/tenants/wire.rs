@@ -113,7 +113,7 @@ pub(crate) fn call(
     call_to(&service, method, message, elsewhere, kind)
 }
 
-/// A call to the service of that full name.
+/// Returns a call to the service of that full name.
 pub(crate) fn call_to(
     service: &str,
     method: &str,

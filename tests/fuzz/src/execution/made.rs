@@ -41,7 +41,7 @@ pub(super) fn outcome(source: &mut Source<'_>) -> Outcome {
     }
 }
 
-/// An output that is larger than any may be.
+/// Returns an output that is larger than any may be.
 fn too_large() -> Opaque {
     static OUTPUT: OnceLock<Opaque> = OnceLock::new();
     let make = || StructBuilder::new().text("fill", &"x".repeat(1 << 20)).build();
@@ -72,7 +72,7 @@ fn reported(source: &mut Source<'_>) -> Reported {
     }
 }
 
-/// A valid request of few steps with small limits.
+/// Returns a valid request of few steps with small limits.
 pub(super) fn draft(source: &mut Source<'_>) -> RequestDraft {
     let n_steps = 1 + source.byte() % STEPS_MAX;
     let is_cascade = source.once_in(8);

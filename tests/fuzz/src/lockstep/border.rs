@@ -49,7 +49,7 @@ pub fn plan_and_facts(draft: &core::RequestDraft) -> (v1::Plan, Facts) {
     (plan, facts)
 }
 
-/// A result in the wire's words.
+/// Returns a result in the wire's words.
 pub fn result(result: &core::PlanResult) -> v1::PlanResult {
     v1::PlanResult {
         plan_id: result.plan_id.to_string(),

@@ -33,7 +33,7 @@ pub fn check_state(both: &Lockstep, state: &AbstractState) {
     assert_eq!(is_bounded, state.phase < Phase::Settling, "bounded until it ends");
 }
 
-/// True if no timer is armed, or nothing beside it is under way: no write, no attempt, no sleep.
+/// Returns true if no timer is armed, or nothing beside it is under way: no write, no attempt, no sleep.
 fn is_stuck(state: &AbstractState, is_armed: bool, has_result: bool) -> bool {
     let waits = |state| holds_slot(state) && !matches!(state, StepState::BackingOff { .. });
     let sleeps = |step: &AbstractStep| {

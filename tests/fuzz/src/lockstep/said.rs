@@ -7,7 +7,7 @@ use escapement_model::{Severity, StepId};
 use escapement_tests::reference::decided::Said;
 use escapement_tests::reference::errors::Classified;
 
-/// One error of a chain: code, place of its step, severity.
+/// An error of a chain: code, place of its step, severity.
 pub type Link = (String, Option<usize>, Severity);
 
 /// The same entry. Of the texts only the codes are left.
@@ -65,7 +65,7 @@ pub(super) fn of(kind: &AuditKind, both: &Lockstep) -> Said {
     }
 }
 
-/// True if both say the same in the same order; the incomplete steps may stand anywhere among the actions.
+/// Returns true if both say the same in the same order; the incomplete steps may stand anywhere among the actions.
 pub(super) fn is_the_same(found: &[Said], expected: &[Said]) -> bool {
     let is_list = |said: &&Said| matches!(said, Said::Incomplete(_));
     found.len() == expected.len()
@@ -85,7 +85,7 @@ fn classified(chain: &[Link]) -> Classified {
     }
 }
 
-/// A chain of the contract crate.
+/// Returns a chain of the contract crate.
 pub fn chain_of(error: &ExecutionError, both: &Lockstep) -> Vec<Link> {
     let chain = std::iter::successors(Some(error), |error| error.cause.as_deref());
     chain
@@ -96,7 +96,7 @@ pub fn chain_of(error: &ExecutionError, both: &Lockstep) -> Vec<Link> {
         .collect()
 }
 
-/// A chain of the second interpreter.
+/// Returns a chain of the second interpreter.
 pub(super) fn links(error: &Classified) -> Vec<Link> {
     error
         .chain()

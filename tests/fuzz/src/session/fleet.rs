@@ -26,7 +26,7 @@ pub(crate) struct Fleet {
     all_tokens: BTreeSet<AttemptToken>,
 }
 
-/// One stream.
+/// A stream.
 #[derive(Default)]
 struct Stream {
     seq_in: u64,
@@ -139,7 +139,7 @@ impl Fleet {
         self.frame(session, seq, Some(message))
     }
 
-    /// A frame as it comes, decoded as at the edge.
+    /// Returns a frame as it comes, decoded as at the edge.
     fn raw(&mut self, session: SessionKey, source: &mut Source<'_>) -> Option<Input> {
         let frame = v1::SessionRequest::decode(source.chunk()).ok()?;
         let next = self.streams[&session].seq_in + 1;

@@ -1,4 +1,4 @@
-//! One child process: a test program with its orders in the environment, and the report that it leaves. Adds nothing up.
+//! A child process: a test program with its orders in the environment, and the report that it leaves. Adds nothing up.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const LINES_SHOWN: usize = 60;
 
 impl Kind {
-    /// The one test of the program that takes orders.
+    /// Returns the one test of the program that takes orders.
     fn test(self) -> &'static str {
         match self {
             Kind::Seeds => "whatever_happens_every_execution_settles_once_and_no_rule_is_broken",

@@ -16,7 +16,7 @@ use crate::state::{Kind, State, Totals, Work};
 pub(crate) struct Ended {
     /// Of this run.
     pub(crate) totals: Totals,
-    /// One text for each violation.
+    /// A text for each violation.
     pub(crate) violations: Vec<String>,
     /// With the sums since the campaign began.
     pub(crate) state: State,
@@ -125,7 +125,7 @@ fn try_step(programs: &Programs, folder: &Path, kind: Kind, shared: &Mutex<Share
     }
 }
 
-/// A lane that panicked has left whole books: they change under the lock only, and nothing there panics.
+/// Returns a lane that panicked has left whole books: they change under the lock only, and nothing there panics.
 fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,7 +18,7 @@ pub(crate) struct Programs {
     pub(crate) binaries: PathBuf,
 }
 
-/// The target directory: this program lies in `<target>/<profile>/`.
+/// Returns the target directory: this program lies in `<target>/<profile>/`.
 pub(crate) fn target_folder() -> Result<PathBuf, Fault> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).ok_or("no target folder")?;

@@ -51,7 +51,7 @@ impl Totals {
     }
 }
 
-/// One line of JSON, in this order.
+/// A line of JSON, in this order.
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Totals {
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// The next work of this kind: what was interrupted first. It is open until it is [`done`](Self::done).
+    /// Returns the next work of this kind: what was interrupted first. It is open until it is [`done`](Self::done).
     ///
     /// # Errors
     /// The file cannot be written.

@@ -23,7 +23,7 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// Everything that is wrong with the streams of one worker, in the order in which they began.
+/// Returns everything that is wrong with the streams of one worker, in the order in which they began.
 pub(crate) fn judge(logs: &[Log], books: Books) -> Vec<Finding> {
     let mut findings = Vec::new();
     order::judge(logs, &mut findings);

@@ -55,7 +55,7 @@ macro_rules! check {
 }
 pub(crate) use check;
 
-/// All checks, in the order in which a worker's life goes.
+/// Returns all checks, in the order in which a worker's life goes.
 pub(crate) fn checks() -> impl Iterator<Item = &'static Check> {
     checks::ALL.iter().copied().flatten()
 }

@@ -27,7 +27,7 @@ impl Unframer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     ///
     /// # Errors
     /// It says that it is compressed, which nobody asked for, or it is longer than a message may be.

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::messages::is_success;
 
-/// One message.
+/// A message.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// When the kit read it, or queued it.
+    /// Time at which the kit read it, or queued it.
     pub(crate) at: Instant,
-    /// Its number.
+    /// Number.
     pub(crate) seq: u64,
     /// Bytes on the wire, without the frame.
     pub(crate) bytes: usize,
@@ -37,10 +37,10 @@ pub(crate) struct End {
     pub(crate) how: String,
 }
 
-/// One stream.
+/// A stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
-    /// When the call arrived.
+    /// Time at which the call arrived.
     pub(crate) opened: Instant,
     /// In the order in which the kit read and queued them.
     pub(crate) entries: Vec<Entry>,
@@ -91,7 +91,7 @@ impl Log {
         })
     }
 
-    /// Every outcome, repeats too.
+    /// Returns every outcome, repeats too.
     pub(crate) fn outcomes(&self) -> impl Iterator<Item = (Instant, &AttemptOutcome)> {
         self.heard().flat_map(|(at, message)| match message {
             FromWorker::Outcomes(outcomes) => outcomes.items.iter().map(|item| (at, item)).collect(),
@@ -99,18 +99,18 @@ impl Log {
         })
     }
 
-    /// Every outcome of one attempt.
+    /// Returns every outcome of one attempt.
     pub(crate) fn outcomes_of(&self, token: &Bytes) -> impl Iterator<Item = (Instant, &AttemptOutcome)> {
         self.outcomes()
             .filter(move |(_, item)| item.attempt_token == *token)
     }
 
-    /// True if the worker reported a success of this attempt.
+    /// Returns true if the worker reported a success of this attempt.
     pub(crate) fn succeeded(&self, token: &Bytes) -> bool {
         self.outcomes_of(token).any(|(_, item)| is_success(item))
     }
 
-    /// Every rejection.
+    /// Returns every rejection.
     pub(crate) fn rejections(&self) -> impl Iterator<Item = (Instant, &RejectedAttempt)> {
         self.heard().flat_map(|(at, message)| match message {
             FromWorker::AttemptAcks(acks) => acks.rejected.iter().map(|item| (at, item)).collect(),

@@ -24,7 +24,7 @@ pub(crate) fn fresh_bytes() -> Bytes {
     Bytes::copy_from_slice(&bytes)
 }
 
-/// An answer to `Hello` with a heartbeat each [`HEARTBEAT`] and a lease that no check outlives.
+/// Returns an answer to `Hello` with a heartbeat each [`HEARTBEAT`] and a lease that no check outlives.
 pub(crate) fn welcome(boot_id: &Bytes) -> Welcome {
     Welcome {
         protocol: 1,
@@ -50,7 +50,7 @@ pub(crate) fn verdict(token: &Bytes, verdict: Verdict) -> AttemptVerdict {
     }
 }
 
-/// An attempt with a fresh token and a limit that no check reaches.
+/// Returns an attempt with a fresh token and a limit that no check reaches.
 pub(crate) fn assignment(action: &str, payload: Value) -> Assignment {
     Assignment {
         attempt_token: fresh_bytes(),
@@ -66,7 +66,7 @@ pub(crate) fn assignment(action: &str, payload: Value) -> Assignment {
     }
 }
 
-/// An attempt that runs for so long.
+/// Returns an attempt that runs for so long.
 pub(crate) fn delay(duration: Duration) -> Assignment {
     assignment("delay", serde_json::json!({ "ms": milliseconds(duration) }))
 }
@@ -76,17 +76,17 @@ pub(crate) fn delays(n: u32, duration: Duration) -> Vec<Assignment> {
     (0..n).map(|_| delay(duration)).collect()
 }
 
-/// The tokens of these attempts.
+/// Returns the tokens of these attempts.
 pub(crate) fn tokens(items: &[Assignment]) -> Vec<Bytes> {
     items.iter().map(|item| item.attempt_token.clone()).collect()
 }
 
-/// A message that hands these attempts out.
+/// Returns a message that hands these attempts out.
 pub(crate) fn assignments(items: impl Into<Vec<Assignment>>) -> ToWorker {
     ToWorker::Assignments(Assignments { items: items.into() })
 }
 
-/// A message that cancels these attempts, with a grace of [`CANCEL_GRACE`].
+/// Returns a message that cancels these attempts, with a grace of [`CANCEL_GRACE`].
 pub(crate) fn cancels(tokens: impl IntoIterator<Item = Bytes>, reason: Reason) -> ToWorker {
     let items = tokens.into_iter().map(|attempt_token| Cancel {
         attempt_token,
@@ -103,7 +103,7 @@ pub(crate) fn object(value: &Value) -> Opaque {
     to_opaque(value.as_object().expect("the kit writes objects"))
 }
 
-/// The output of a success as JSON; an absent one is empty.
+/// Returns the output of a success as JSON; an absent one is empty.
 ///
 /// # Errors
 /// It is no success, or its output cannot be read.
@@ -118,12 +118,12 @@ pub(crate) fn output(item: &AttemptOutcome) -> Result<Value, String> {
     }
 }
 
-/// True if the attempt is said to have succeeded.
+/// Returns true if the attempt is said to have succeeded.
 pub(crate) fn is_success(item: &AttemptOutcome) -> bool {
     matches!(item.outcome, Some(Outcome::Success(_)))
 }
 
-/// An outcome in a few words.
+/// Returns an outcome in a few words.
 pub(crate) fn shown(outcome: Option<&Outcome>) -> String {
     match outcome {
         Some(Outcome::Success(_)) => "a success".to_owned(),
@@ -133,7 +133,7 @@ pub(crate) fn shown(outcome: Option<&Outcome>) -> String {
     }
 }
 
-/// A token as people see it.
+/// Returns a token as people see it.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

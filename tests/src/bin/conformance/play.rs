@@ -1,4 +1,4 @@
-//! One check's own world: a stage, and a worker process that dials it. Decides nothing; the checks do.
+//! A check's own world: a stage, and a worker process that dials it. Decides nothing; the checks do.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Play {
         self.books = Books::LeftAlone;
     }
 
-    /// The next stream, with its `Hello`.
+    /// Returns the next stream, with its `Hello`.
     pub(crate) async fn greeted(&mut self) -> Result<(Session, Hello), Fault> {
         self.greeted_within(START_LIMIT).await
     }
@@ -94,14 +94,14 @@ impl Play {
         }
     }
 
-    /// The next stream, welcomed; whatever the worker still has shall go on.
+    /// Returns the next stream, welcomed; whatever the worker still has shall go on.
     pub(crate) async fn welcomed(&mut self) -> Result<Session, Fault> {
         let (session, hello) = self.greeted().await?;
         session.send(ToWorker::Welcome(self.welcome_for(&hello, Verdict::Keep)));
         Ok(session)
     }
 
-    /// A welcome with the same verdict for all that the worker still has.
+    /// Returns a welcome with the same verdict for all that the worker still has.
     pub(crate) fn welcome_for(&self, hello: &Hello, of_all: Verdict) -> Welcome {
         let verdicts = hello
             .in_flight

@@ -192,7 +192,7 @@ mod tests {
     use std::ffi::OsString;
     use std::time::{Duration, Instant};
 
-    /// All checks on this command: the counts, and the lines.
+    /// Returns all checks on this command: the counts, and the lines.
     async fn judged(command: &[&str]) -> (Counts, Vec<String>) {
         let command = command.iter().map(OsString::from).collect();
         let only = Vec::new();

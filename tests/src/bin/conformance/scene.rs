@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::audit::Finding;
 
-/// One check's part in the run.
+/// A check's part in the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     world: Arc<World>,
@@ -54,7 +54,7 @@ impl World {
         std::mem::take(&mut *self.audited.lock().expect("nobody panics while holding it"))
     }
 
-    /// True if any worker of this run has called `Session`.
+    /// Returns true if any worker of this run has called `Session`.
     pub(crate) fn was_called(&self) -> bool {
         self.called.load(Ordering::SeqCst)
     }
@@ -85,7 +85,7 @@ impl Scene {
         self.start_fault.send_replace(Some(fault));
     }
 
-    /// Why a worker of this check never started, where one did not.
+    /// Returns the reason why a worker of this check never started, where one did not.
     pub(crate) fn start_fault(&self) -> Option<String> {
         self.start_fault.borrow().clone()
     }

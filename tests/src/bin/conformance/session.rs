@@ -1,4 +1,4 @@
-//! One stream as the kit holds it: what arrives is kept and, where manners say so, answered; what is sent is numbered.
+//! A stream as the kit holds it: what arrives is kept and, where manners say so, answered; what is sent is numbered.
 //! Demands nothing of the worker.
 
 use std::future::poll_fn;
@@ -86,12 +86,12 @@ impl Session {
         session
     }
 
-    /// The `authorization` metadata of the call.
+    /// Returns the `authorization` metadata of the call.
     pub(crate) fn authorization(&self) -> Option<&str> {
         self.0.authorization.as_deref()
     }
 
-    /// All that was said.
+    /// Returns all that was said.
     pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
         self.0.log.lock().expect("nobody panics while holding it")
     }
@@ -153,7 +153,7 @@ impl Session {
         self.outbox().put(Outgoing::Bytes(bytes));
     }
 
-    /// The number that the next message would have.
+    /// Returns the number that the next message would have.
     pub(crate) fn next_seq(&self) -> u64 {
         self.outbox().last_seq + 1
     }
@@ -318,7 +318,7 @@ impl Session {
         self.send(ToWorker::DrainStarted(DrainStarted { last_assignment_seq }));
     }
 
-    /// The number of the last `Assignments`; 0 for none.
+    /// Returns the number of the last `Assignments`; 0 for none.
     pub(crate) fn last_assignment_seq(&self) -> u64 {
         let log = self.log();
         let assignments = log

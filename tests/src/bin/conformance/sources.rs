@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::catalogue::{RULES, checks};
 
-/// The documents that a check may quote, by their places: `PROTOCOL.md, section 3` or `session.proto, Hello.build`.
+/// Returns the documents that a check may quote, by their places: `PROTOCOL.md, section 3` or `session.proto, Hello.build`.
 fn documents() -> BTreeMap<String, String> {
     macro_rules! proto {
         ($path:literal) => {
@@ -19,7 +19,7 @@ fn documents() -> BTreeMap<String, String> {
     places
 }
 
-/// The numbered sections of a page. The cells of a row of a table are parted by colons.
+/// Returns the numbered sections of a page. The cells of a row of a table are parted by colons.
 fn sections(name: &str, page: &str) -> BTreeMap<String, String> {
     let parts = page.split("\n## ").skip(1).filter_map(|part| {
         let (number, text) = part.split_once(". ")?;
@@ -33,7 +33,7 @@ fn sections(name: &str, page: &str) -> BTreeMap<String, String> {
     parts.collect()
 }
 
-/// The comment above each declaration: `Message`, `Message.field`, `Message.value_of_its_enum` or the name of a call.
+/// Returns the comment above each declaration: `Message`, `Message.field`, `Message.value_of_its_enum` or the name of a call.
 fn comments(name: &str, proto: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let (mut comment, mut outer) = (String::new(), Vec::new());

@@ -34,7 +34,7 @@ pub(crate) enum Welcoming {
     GrpcStatus(u16),
 }
 
-/// One port of loopback.
+/// A port of loopback.
 #[derive(Debug)]
 pub(crate) struct Stage {
     address: SocketAddr,
@@ -103,7 +103,7 @@ impl Stage {
         self.shared.with(|state| state.connects.clone())
     }
 
-    /// Every stream so far.
+    /// Returns every stream so far.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.shared.with(|state| state.sessions.clone())
     }
@@ -145,7 +145,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The next stream.
+    /// Returns the next stream.
     ///
     /// # Errors
     /// None came within the limit.

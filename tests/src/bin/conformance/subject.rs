@@ -84,7 +84,7 @@ impl Subject {
         }
     }
 
-    /// Bytes of memory that its group occupies; `None` if the system does not tell.
+    /// Returns the bytes of memory that its group occupies; `None` if the system does not tell.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
         let own = self.pid.as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();
@@ -104,7 +104,7 @@ impl Drop for Subject {
     }
 }
 
-/// The resident memory of a process of this group.
+/// Returns the resident memory of a process of this group.
 fn resident_bytes(process: &Path, group: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     // The name in brackets may hold anything; behind it stand state, parent, group.
@@ -116,7 +116,7 @@ fn resident_bytes(process: &Path, group: i32) -> Option<u64> {
     (of_group == group).then_some(kibibytes << 10)
 }
 
-/// The last lines of a worker's output.
+/// Returns the last lines of a worker's output.
 pub(crate) fn tail(output: &Path, n_lines: usize) -> String {
     let bytes = std::fs::read(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

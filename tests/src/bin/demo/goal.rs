@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 
 use crate::stage::Stage;
 
-/// A model that answers with one file of the script after the other.
+/// Returns a model that answers with one file of the script after the other.
 pub(crate) async fn model() -> Result<ModelServer, Fault> {
     let answer = |file: &&str| {
         let path = checkout::root().join(SCRIPT).join(file);
@@ -186,7 +186,7 @@ impl Lineage {
         }
     }
 
-    /// A line for each generation, and one for each thing that followed from it.
+    /// Returns a line for each generation, and one for each thing that followed from it.
     fn drawn(&self, revisions: &[Value]) -> Vec<String> {
         let mut lines = Vec::new();
         for (index, generation) in self.generations.iter().enumerate() {
@@ -227,7 +227,7 @@ impl Lineage {
     }
 }
 
-/// The beginning of a digest.
+/// Returns the beginning of a digest.
 fn short(digest: &str) -> &str {
     digest.get(..SHORT).unwrap_or(digest)
 }

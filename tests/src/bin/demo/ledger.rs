@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// One unit of a step: what the run says of it, and what the workers say.
+/// A unit of a step: what the run says of it, and what the workers say.
 #[derive(Debug, Default)]
 struct Unit {
     /// The action that was called.
@@ -70,7 +70,7 @@ impl Ledger {
         println!("     {alike} iterations  completed, 1 call each");
     }
 
-    /// True if everything that completed was called once, but for what was in flight when the orchestrator was killed:
+    /// Returns true if everything that completed was called once, but for what was in flight when the orchestrator was killed:
     /// the run does not know what became of that, and calls it again because it has no effect.
     pub(crate) fn is_right(&self) -> bool {
         let repeated = self.units.iter().filter(|(_, unit)| unit.attempts.len() > 1);

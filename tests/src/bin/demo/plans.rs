@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::stage::Stage;
 use crate::view::View;
 
-/// One plan document and how its execution should end.
+/// A plan document and how its execution should end.
 pub(crate) struct Plan {
     file: &'static str,
     status: &'static str,

@@ -26,7 +26,7 @@ pub(crate) enum State {
     NeverRan,
 }
 
-/// One step as the reader sees it.
+/// A step as the reader sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     id: String,
@@ -78,7 +78,7 @@ impl Progress {
         })
     }
 
-    /// The title of a step.
+    /// Returns the title of a step.
     pub(crate) fn title(&self, id: &str) -> Option<&str> {
         self.steps
             .iter()

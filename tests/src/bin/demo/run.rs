@@ -1,4 +1,4 @@
-//! One run of a plan that asks a person twice, and whose orchestrator is killed in the middle. Answers as a person would.
+//! A run of a plan that asks a person twice, and whose orchestrator is killed in the middle. Answers as a person would.
 
 use escapement_tests::{Fault, checkout, documents};
 use escapement_wire::runs::v1::action_service_client::ActionServiceClient;

@@ -62,7 +62,7 @@ impl Stage {
         self.orchestrator.address()
     }
 
-    /// The orchestrator, for its clients.
+    /// Returns the orchestrator, for its clients.
     pub(crate) fn orchestrator(&self) -> &Orchestrator {
         &self.orchestrator
     }
@@ -75,7 +75,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The model that the workers ask.
+    /// Returns the model that the workers ask.
     pub(crate) fn model(&self) -> &ModelServer {
         &self.model
     }
@@ -93,7 +93,7 @@ impl Stage {
         self.receiver.url("/releases")
     }
 
-    /// The folder with the files, as the reader sees it from the root of the checkout.
+    /// Returns the folder with the files, as the reader sees it from the root of the checkout.
     pub(crate) fn shown_files(&self) -> String {
         self.output.join(FILES).display().to_string()
     }
@@ -180,7 +180,7 @@ async fn worker(
     settings.connect().await
 }
 
-/// The worker's PATH, with the running cargo first: a step's cargo must work without the variables of rustup.
+/// Returns the worker's PATH, with the running cargo first: a step's cargo must work without the variables of rustup.
 fn search_path() -> Result<String, Fault> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let toolchain = std::env::var_os("CARGO")

@@ -1,4 +1,4 @@
-//! One run of libFuzzer: its output passed on in part, its executions and findings counted. Merges nothing.
+//! A run of libFuzzer: its output passed on in part, its executions and findings counted. Merges nothing.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ pub(crate) struct Run {
     pub(crate) findings: usize,
 }
 
-/// Bytes of an input, at most: more only make it slower.
+/// Returns the bytes of an input, at most: more only make it slower.
 fn input_bytes_max(target: &str) -> u32 {
     match target {
         // A few bytes are an event, and each event has its cost.
@@ -33,7 +33,7 @@ const MEMORY_MIB_MAX: u32 = 2_048;
 /// Pause between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// A command that runs the program on a target.
+/// Returns a command that runs the program on a target.
 pub(crate) fn command(program: &Path, target: &str, place: &Place) -> Command {
     let mut command = Command::new(program);
     command

@@ -1,4 +1,4 @@
-//! One check: a cargo command, announced, timed, its output passed on and its tests counted. Judges nothing itself.
+//! A check: a cargo command, announced, timed, its output passed on and its tests counted. Judges nothing itself.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Result};

@@ -21,7 +21,7 @@ impl Failures {
         }
     }
 
-    /// The lines, at most 400.
+    /// Returns the lines, at most 400.
     pub(crate) fn lines(&self) -> &[String] {
         &self.lines
     }

@@ -113,7 +113,7 @@ fn verify() -> std::io::Result<bool> {
     Ok(count.failed == 0 && (may_skip || count.skipped == 0))
 }
 
-/// Every check, in the order in which they run.
+/// Returns every check, in the order in which they run.
 fn checks(folders: &Folders, runner: &str) -> [Check; 7] {
     // Most tests wait for processes more than they compute: with three threads, half of two cores is idle.
     let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());

@@ -106,7 +106,7 @@ impl Places {
         Ok(Heard { said })
     }
 
-    /// An error with its causes.
+    /// Returns an error with its causes.
     pub(super) fn error(
         &self,
         entry: Option<&AuditEntry>,

@@ -1,4 +1,4 @@
-//! One thing changed in a kept record that is true, or in its result, and the difference that must be found.
+//! A thing changed in a kept record that is true, or in its result, and the difference that must be found.
 //! That all kept records are true is a test of the corpus.
 
 use super::{Difference, parts, retell};

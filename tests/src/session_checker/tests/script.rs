@@ -31,17 +31,17 @@ pub(super) struct Script {
     pub(super) records: Records,
 }
 
-/// A token that counts.
+/// Returns a token that counts.
 pub(super) fn token(n: u64) -> String {
     format!("{n:032x}")
 }
 
-/// The instance with this number.
+/// Returns the instance with this number.
 pub(super) fn instance(n: u64) -> String {
     format!("a{n:031x}")
 }
 
-/// A step or an execution that counts.
+/// Returns a step or an execution that counts.
 pub(super) fn id(n: u64) -> String {
     format!("{n:08x}-0000-4000-8000-000000000000")
 }
@@ -129,7 +129,7 @@ impl Script {
         self.said_hello(session, worker, number, level, None, in_flight)
     }
 
-    /// A `Hello` that says which session's welcome was read last: the one with this number, or none.
+    /// Returns a `Hello` that says which session's welcome was read last: the one with this number, or none.
     pub(super) fn hello_after(
         &mut self,
         session: u64,
@@ -170,7 +170,7 @@ impl Script {
         )
     }
 
-    /// A session of a worker with nothing in hand.
+    /// Returns a session of a worker with nothing in hand.
     pub(super) fn greet(&mut self, session: u64, worker: u64, level: u32) -> &mut Self {
         self.hello(session, worker, level, json!({}))
             .welcome(session, json!({}))

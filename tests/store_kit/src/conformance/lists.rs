@@ -42,7 +42,7 @@ fn furnish(subject: &mut dyn ReopenableStore) -> Vec<StoredSummary> {
     expected
 }
 
-/// All pages of a list.
+/// Returns all pages of a list.
 fn pages(reader: &dyn Reader, filter: &ListFilter, limit: usize) -> Vec<StoredSummary> {
     let mut all: Vec<StoredSummary> = Vec::new();
     loop {
@@ -89,7 +89,7 @@ fn case(filter: ListFilter, proof: impl Fn(&StoredSummary) -> bool + 'static) ->
     (filter, Box::new(proof))
 }
 
-/// Each filter alone, with values that occur and values that do not.
+/// Returns each filter alone, with values that occur and values that do not.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn single_filters(all: &[StoredSummary]) -> Vec<Case> {
     let (time, parent) = (all[12].accepted_at, all[0].execution_id);

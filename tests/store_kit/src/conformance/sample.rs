@@ -5,7 +5,7 @@ use escapement_model::{ExecutionId, Namespace, PlanId};
 
 use escapement_store::{AcceptWrite, StoredExecution, StoredState, StoredSummary, Write};
 
-/// One execution, made of a seed; the same seed gives the same execution.
+/// An execution, made of a seed; the same seed gives the same execution.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// What is accepted; change it before it is written.
@@ -17,12 +17,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A queued execution with small records.
+    /// Creates a queued execution with small records.
     pub fn new(seed: u64) -> Self {
         Self::with_record_bytes(seed, 100)
     }
 
-    /// A queued execution whose three records have this many bytes each.
+    /// Creates a queued execution whose three records have this many bytes each.
     pub fn with_record_bytes(seed: u64, n_bytes: usize) -> Self {
         let time = 1_700_000_000_000 + i64::try_from(seed % 1_000_000).expect("below a million");
         Self {
@@ -83,12 +83,12 @@ impl Sample {
         self.result.slice(..self.result.len().min(2))
     }
 
-    /// The write that accepts it.
+    /// Returns the write that accepts it.
     pub fn accept(&self) -> Write {
         Write::Accept(self.accept.clone())
     }
 
-    /// The write that starts it.
+    /// Returns the write that starts it.
     pub fn start(&self) -> Write {
         Write::Start {
             execution_id: self.execution_id(),
@@ -96,7 +96,7 @@ impl Sample {
         }
     }
 
-    /// The write that settles it, without a start of its own.
+    /// Returns the write that settles it, without a start of its own.
     pub fn settle(&self, status: u8) -> Write {
         Write::Settle {
             execution_id: self.execution_id(),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Make, ReopenableStore, Sample, commit, reader};
 use escapement_store::{Removal, SettledPage, StoredExecution};
 
-/// All pages behind that place.
+/// Returns all pages behind that place.
 fn pages(subject: &mut dyn ReopenableStore, mut after: u64, limit: usize) -> Vec<(u64, StoredExecution)> {
     let reader = reader(subject);
     let mut all = Vec::new();

@@ -13,10 +13,10 @@ use escapement_store::{
     RemovedExecution, SettledPage, StoredExecution, StoredState, StoredSummary, Write,
 };
 
-/// One change; the same changes make the same contents.
+/// A change; the same changes make the same contents.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// One write of a batch.
+    /// A write of a batch.
     Write(Write),
     /// A step of removal, at this time.
     Removal(Removal, i64),
@@ -237,7 +237,7 @@ impl Contents {
         }
     }
 
-    /// True if a step would remove something.
+    /// Returns true if a step would remove something.
     pub(super) fn has_due(&self, policy: &Removal, now_unix_ms: i64) -> bool {
         self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).is_empty()
     }

@@ -9,7 +9,7 @@ use escapement_store::StoreFault;
 
 /// What lies on such a disk. The same changes in the same order make the same contents.
 pub trait DiskContents: Clone + Default {
-    /// One change.
+    /// A change.
     type Change;
 
     /// Applies a change that was applied to equal contents before.
@@ -44,7 +44,7 @@ pub(crate) struct Inner<C: DiskContents> {
     pub(crate) written: C,
     /// Changes that are in `written` and not in `synced`.
     pub(crate) unsynced: Vec<C::Change>,
-    /// One entry per coming commit.
+    /// An entry per coming commit.
     faults: VecDeque<Option<MemoryFault>>,
     dead: bool,
     /// Counts the stores that were opened; an older one is refused.
@@ -55,7 +55,7 @@ pub(crate) struct Inner<C: DiskContents> {
 }
 
 impl<C: DiskContents> Disk<C> {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         Self {
             inner: Arc::new(Mutex::new(Inner {
@@ -143,13 +143,13 @@ pub struct OnDisk<C: DiskContents> {
 }
 
 impl<C: DiskContents> OnDisk<C> {
-    /// An empty store on a disk of its own.
+    /// Creates an empty store on a disk of its own.
     #[expect(clippy::new_without_default, reason = "a store is opened, not defaulted")]
     pub fn new() -> Self {
         Disk::new().open()
     }
 
-    /// The disk, for faults and crashes.
+    /// Returns the disk, for faults and crashes.
     pub fn disk(&self) -> Disk<C> {
         self.disk.clone()
     }

@@ -24,7 +24,7 @@ use escapement_store::runs::{BatchOutcome, RunBatch, RunConflict, RunReader, Run
 
 /// A store of runs that can be closed and opened again on the same data.
 pub trait ReopenableRuns {
-    /// The store as it is open now.
+    /// Returns the store as it is open now.
     fn store(&mut self) -> &mut dyn RunStore;
     /// Ends the store as the end of its process would, and opens what is durable.
     fn reopen(&mut self);
@@ -33,7 +33,7 @@ pub trait ReopenableRuns {
 /// Makes an empty store on each call.
 pub type Make<'a> = &'a mut dyn FnMut() -> Box<dyn ReopenableRuns>;
 
-/// One story: a claim and its proof.
+/// A story: a claim and its proof.
 pub type Story = fn(Make<'_>);
 
 /// All stories, for a test that wants to name the one that failed.

@@ -75,7 +75,7 @@ impl Budget {
     }
 }
 
-/// The least of the limits of the control groups that a process is in; `None` if there is none.
+/// Returns the least of the limits of the control groups that a process is in; `None` if there is none.
 fn memory_max(own: &Path, mount: &Path) -> Option<u64> {
     let groups = std::fs::read_to_string(own).ok()?;
     let limits = groups.lines().filter_map(|line| {
@@ -92,7 +92,7 @@ fn memory_max(own: &Path, mount: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The least limit of a group and those around it. What a container sees of its own group is the mount itself.
+/// Returns the least limit of a group and those around it. What a container sees of its own group is the mount itself.
 fn least(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let mut groups: Vec<PathBuf> = mount.join(path).ancestors().map(Path::to_owned).collect();
     groups.retain(|group| group.starts_with(mount));

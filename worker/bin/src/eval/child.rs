@@ -56,7 +56,7 @@ fn evaluate(request: &Request, document: &[u8]) -> Reply {
     }
 }
 
-/// The address space that the program takes by itself, mostly as what it was mapped from.
+/// Returns the address space that the program takes by itself, mostly as what it was mapped from.
 fn own_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));

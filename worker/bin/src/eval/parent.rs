@@ -21,14 +21,14 @@ use tokio::process::Command;
 pub enum Program {
     /// A jq filter; its input is any JSON.
     Jq {
-        /// Its text.
+        /// Text.
         filter: String,
-        /// How many results it may have.
+        /// Number of results that it may have.
         results_max: usize,
     },
     /// A template; its data is a JSON object.
     Template {
-        /// Its text.
+        /// Text.
         template: String,
     },
 }

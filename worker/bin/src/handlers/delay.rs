@@ -20,7 +20,7 @@ pub struct Output {
     pub elapsed_ms: u64,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Waits.")
@@ -56,6 +56,6 @@ pub async fn run(input: Input, context: StepContext) -> Result<Output, StepError
     })
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "delay";
 const MS_MAX: u64 = 86_400_000;

@@ -3,7 +3,7 @@
 use escapement_sdk::{Action, Effect, Risk, StepContext, StepError};
 use serde_json::{Map, Value, json};
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Gives its input back.")
@@ -22,5 +22,5 @@ pub async fn run(input: Map<String, Value>, _context: StepContext) -> Result<Map
     Ok(input)
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "echo";

@@ -58,7 +58,7 @@ pub enum Output {
     Summary {
         /// The child.
         execution_id: String,
-        /// Its plan.
+        /// Plan.
         plan_id: String,
         /// `success` or `partial`.
         status: Value,
@@ -71,7 +71,7 @@ pub enum Output {
     },
 }
 
-/// The action. Its attempts wait for other steps, so they take no slot from them.
+/// Returns the action. Its attempts wait for other steps, so they take no slot from them.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Executes a plan and waits for its result.")
@@ -138,5 +138,5 @@ pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Res
     })
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "execute_plan";

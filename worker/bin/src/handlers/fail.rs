@@ -49,7 +49,7 @@ pub struct Output {
     pub idempotency_key: String,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Fails as it is told to.")
@@ -104,5 +104,5 @@ fn default_code() -> String {
     "DEMO_FAILURE".to_owned()
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "fail";

@@ -26,17 +26,17 @@ pub struct Input {
 pub struct Output {
     /// The path, as given.
     pub path: String,
-    /// Its content.
+    /// Content.
     pub content: String,
     /// How the content is written: text if it is UTF-8, Base64 otherwise.
     pub encoding: Encoding,
-    /// Its length.
+    /// Length.
     pub bytes: usize,
     /// The digest of its content.
     pub sha256: String,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Reads a file below the worker's root.")
@@ -85,5 +85,5 @@ fn default_bytes_max() -> usize {
     CONTENT_BYTES_DEFAULT
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "file.read";

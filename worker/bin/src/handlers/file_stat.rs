@@ -27,7 +27,7 @@ pub struct Output {
     pub path: String,
     /// True if there is a regular file.
     pub exists: bool,
-    /// Its length. Absent, like all that follows, if there is none.
+    /// Length. Absent, like all that follows, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// The digest of its content; absent if it is larger than `hashed_bytes_max`.
@@ -41,7 +41,7 @@ pub struct Output {
     pub mime_type: Option<&'static str>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Says whether a file below the worker's root exists, its size, its digest and what it looks like.")
@@ -117,7 +117,7 @@ fn default_hashed_bytes_max() -> u64 {
     HASHED_BYTES_DEFAULT
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "file.stat";
 
 /// Where the bytes stand, the bytes, and what they mean.

@@ -25,7 +25,7 @@ pub struct Input {
     pub create_dirs: bool,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Writes a file below the worker's root, atomically.")
@@ -61,5 +61,5 @@ pub async fn run(input: Input, _context: StepContext, config: Arc<Config>) -> Re
     root.write(&input.path, content, input.create_dirs).await
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "file.write";

@@ -52,7 +52,7 @@ pub struct Input {
     pub output_file: Option<String>,
 }
 
-/// One status, or all from the first to the second.
+/// A status, or all from the first to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Statuses {
@@ -65,11 +65,11 @@ pub enum Statuses {
 /// The answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// Its status.
+    /// Status.
     pub status: u16,
-    /// Its headers, names in lower case; repeated ones joined by `, `.
+    /// Headers, names in lower case; repeated ones joined by `, `.
     pub headers: BTreeMap<String, String>,
-    /// Its body. Absent with `output_file`.
+    /// Body. Absent with `output_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// What `body` is: `json`, `text` or `base64`. Absent with `output_file`.
@@ -80,7 +80,7 @@ pub struct Output {
     pub output_file: Option<Written>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     let description = "Sends an HTTP request to a host that the worker allows.";
     let one = json!({ "type": "integer", "minimum": 100, "maximum": 599 });
@@ -176,7 +176,7 @@ fn unexpected(answer: &Answer) -> StepError {
     }))
 }
 
-/// The code that a fault has in a step.
+/// Returns the code that a fault has in a step.
 pub(crate) fn step_error(fault: HttpFault) -> StepError {
     let code = match &fault {
         HttpFault::WrongUrl(_) => return invalid(fault.to_string()),
@@ -197,7 +197,7 @@ impl Statuses {
     }
 }
 
-/// The URL as the payload or the environment gives it.
+/// Returns the URL as the payload or the environment gives it.
 fn url(input: &Input, context: &StepContext) -> Result<String, StepError> {
     match (&input.url, &input.url_from_environment) {
         (Some(url), None) => Ok(url.clone()),
@@ -346,7 +346,7 @@ fn default_statuses() -> Vec<Statuses> {
     vec![Statuses::Range(200, 299)]
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "http.request";
 const FRAMING: [HeaderName; 4] = [
     header::HOST,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Input {
     /// The jq filter.
     pub filter: String,
-    /// Its input. Default: null.
+    /// Input. Default: null.
     #[serde(default)]
     pub input: Value,
     /// Results that the filter may have. Default 1000, at most 100000.
@@ -22,7 +22,7 @@ pub struct Input {
     pub results_max: usize,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Runs a jq filter over JSON of the payload.")
@@ -68,5 +68,5 @@ fn default_results_max() -> usize {
     RESULTS_DEFAULT
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "json.filter";

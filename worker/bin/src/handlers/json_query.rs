@@ -52,7 +52,7 @@ pub struct Output {
     pub output_file: Option<Written>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Runs a jq filter over JSON.")
@@ -170,5 +170,5 @@ fn default_results_max() -> usize {
     RESULTS_DEFAULT
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "json.query";

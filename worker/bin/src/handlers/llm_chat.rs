@@ -40,7 +40,7 @@ pub struct Input {
     /// What the model may call, at most 128 tools.
     #[serde(default)]
     pub tools: Vec<Tool>,
-    /// Whether it has to; the endpoint's default if absent, which is `auto` with tools.
+    /// True if it has to; the endpoint's default if absent, which is `auto` with tools.
     pub tool_choice: Option<ToolChoice>,
     /// Milliseconds, at least 1. Default: none; the step's limits bound it as well.
     pub timeout_ms: Option<u64>,
@@ -51,13 +51,13 @@ pub struct Input {
     pub output_file: Option<String>,
 }
 
-/// One message of the conversation, with its text or with the file that holds it.
+/// A message of the conversation, with its text or with the file that holds it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `system`, `user`, `assistant`, `tool`, or what else the endpoint knows.
     pub role: String,
-    /// Its text, or the list of parts that the protocol allows.
+    /// Text, or the list of parts that the protocol allows.
     pub content: Option<Value>,
     /// A text file below the root instead of `content`; both together: the text first, then the file.
     pub content_file: Option<String>,
@@ -74,7 +74,7 @@ pub struct Output {
     /// The model that answered, as the endpoint says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its text. Absent with `output_file`, and if the model only calls tools.
+    /// Text. Absent with `output_file`, and if the model only calls tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// The calls that it asks for.
@@ -83,7 +83,7 @@ pub struct Output {
     /// Its text as JSON, with `parse_json`. Absent with `output_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
-    /// Why it ended there, such as `stop`, `length` or `tool_calls`.
+    /// Reason why it ended there, such as `stop`, `length` or `tool_calls`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
     /// Tokens, as the endpoint counts them: an object, mostly with `prompt_tokens`, `completion_tokens` and `total_tokens`.
@@ -94,7 +94,7 @@ pub struct Output {
     pub output_file: Option<Written>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Asks a language model.")
@@ -252,7 +252,7 @@ async fn request(input: &Input, names: &Names, config: &Config) -> Result<Value,
     Ok(request)
 }
 
-/// A message as the protocol has it.
+/// Returns a message as the protocol has it.
 async fn spoken(index: usize, message: &Message, names: &Names, config: &Config) -> Result<Value, StepError> {
     let wrong = |why: &str| Err(invalid(format!("messages[{index}].{why}")));
     if !message.tool_calls.is_empty() && message.role != "assistant" {
@@ -403,5 +403,5 @@ fn nonsense(message: &str, context: Value) -> StepError {
     StepError::new("LLM_INVALID_RESPONSE", message).context(context)
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "llm.chat";

@@ -25,7 +25,7 @@ use tokio::process::Command;
 pub struct Input {
     /// A program, spelled as `--allow-program` spells it.
     pub program: String,
-    /// Its arguments.
+    /// Arguments.
     #[serde(default)]
     pub args: Vec<String>,
     /// Text on its stdin.
@@ -55,7 +55,7 @@ pub struct Input {
 /// How it went.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// Its exit code.
+    /// Exit code.
     pub exit_code: i32,
     /// The beginning of its stdout; empty with `stdout_file`.
     pub stdout: String,
@@ -75,7 +75,7 @@ pub struct Output {
     pub duration_ms: u64,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Runs a program that the worker allows, to its end.")
@@ -185,7 +185,7 @@ fn check(input: &Input) -> Result<(), StepError> {
     }
 }
 
-/// The directory to start in, held open; none means `/`.
+/// Returns the directory to start in, held open; none means `/`.
 fn directory(input: &Input, config: &Config) -> Result<Option<Directory>, StepError> {
     match (&input.cwd, &config.root) {
         (None, None) => Ok(None),
@@ -284,6 +284,6 @@ fn default_output_bytes_max() -> usize {
     CAPTURE_BYTES_DEFAULT
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "process.run";
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];

@@ -19,7 +19,7 @@ pub struct Input {
     pub data: Map<String, Value>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Renders a Jinja template with data of the payload.")
@@ -56,5 +56,5 @@ pub async fn run(
     template_render::run(render, context, config).await
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "template.fill";

@@ -41,7 +41,7 @@ pub struct Output {
     pub output_file: Option<Written>,
 }
 
-/// The action.
+/// Returns the action.
 pub fn action() -> Action {
     Action::new(NAME)
         .description("Renders a Jinja template.")
@@ -148,6 +148,6 @@ async fn gather(
     Ok(data)
 }
 
-/// Its name.
+/// Name.
 pub const NAME: &str = "template.render";
 const DATA_FILES_MAX: usize = 64;

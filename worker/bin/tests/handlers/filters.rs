@@ -222,7 +222,7 @@ async fn a_file_keeps_its_digits_and_may_begin_with_a_byte_order_mark() {
     );
 }
 
-/// The evaluations that this program runs now: their own MiB, and how early the kernel would end each.
+/// Returns the evaluations that this program runs now: their own MiB, and how early the kernel would end each.
 fn evaluations(program: &std::path::Path) -> Vec<(u64, String)> {
     let evaluation = |process: fs::DirEntry| {
         let read = |file: &str| fs::read_to_string(process.path().join(file)).ok();

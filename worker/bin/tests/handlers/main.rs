@@ -37,12 +37,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A configuration with everything closed.
+/// Returns a configuration with everything closed.
 fn closed() -> Config {
     Config::closed(PathBuf::from(env!("CARGO_BIN_EXE_worker")))
 }
 
-/// A configuration that sees the files of a fresh directory.
+/// Returns a configuration that sees the files of a fresh directory.
 fn with_root() -> (Config, TempDir) {
     let directory = TempDir::new().unwrap();
     let config = Config {
@@ -60,7 +60,7 @@ fn context_with(time_left: Duration) -> StepContext {
     ContextBuilder::new("tested").time_left(time_left).build()
 }
 
-/// The code of an error, and its severity if the handler states one: `HTTP_CONNECT`, `INVALID_PAYLOAD fatal`.
+/// Returns the code of an error, and its severity if the handler states one: `HTTP_CONNECT`, `INVALID_PAYLOAD fatal`.
 fn kind(error: &StepError) -> String {
     let severity = error.stated_severity();
     severity.map_or(error.code().to_owned(), |severity| {
@@ -68,7 +68,7 @@ fn kind(error: &StepError) -> String {
     })
 }
 
-/// An input as a plan would write it.
+/// Returns an input as a plan would write it.
 fn input<T: DeserializeOwned>(payload: Value) -> T {
     serde_json::from_value(payload).unwrap()
 }

@@ -119,7 +119,7 @@ impl Service {
         Self(Arc::new(Mutex::new(script)), Arc::new(listener))
     }
 
-    /// The attempt that asks it.
+    /// Returns the attempt that asks it.
     fn parent(&self) -> StepContext {
         ContextBuilder::new("execute_plan")
             .environment(&json!({ "project": "x" }))

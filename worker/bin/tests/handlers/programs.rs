@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// A configuration that allows the shell under the name `sh`.
+/// Returns a configuration that allows the shell under the name `sh`.
 fn with_shell() -> (Arc<Config>, TempDir) {
     let (mut config, directory) = with_root();
     config.programs.insert("sh".to_owned(), "/bin/sh".into());
@@ -43,7 +43,7 @@ fn is_running(pid: &str) -> bool {
         .is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The process id that a script has written into this file.
+/// Returns the process id that a script has written into this file.
 async fn pid_in(path: &Path) -> String {
     eventually("a process id", || {
         fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n'))

@@ -1,26 +1,26 @@
-//! The states of one attempt and the table of its changes. Holds no attempt and sends nothing.
+//! States of one attempt and the table of its changes.
 
 use escapement_wire::worker::v1::released;
 
-/// What the worker is doing with an attempt.
+/// State of an attempt at the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its handler task runs and its outcome is wanted.
+    /// The handler task runs and its outcome is needed.
     Running,
-    /// Its handler task was told to end; whatever it still returns is discarded.
+    /// The handler task was cancelled; its result is discarded.
     Stopping(Why),
-    /// Its handler task ended past its limit. The orchestrator settles it on its own timer and sends `Cancels`.
+    /// The handler task ended past its limit. The orchestrator settles it on its own timer and sends `Cancels`.
     Overdue,
-    /// Its outcome is recorded and waits for its acknowledgement.
+    /// The outcome is recorded and waits for its acknowledgement.
     Finished,
 }
 
-/// Why a handler task was told to end.
+/// Reason why a handler task was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The orchestrator does not want it any more.
+    /// The orchestrator no longer needs it.
     Unwanted,
-    /// Its time is up.
+    /// The attempt's time is up.
     Overdue,
     /// The worker's lease ran out.
     LeaseExpired,
@@ -28,41 +28,41 @@ pub(super) enum Why {
     Drain,
 }
 
-/// What happens to an attempt.
+/// Event of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Its handler task ended, in whatever way.
+    /// The handler task ended, with any result.
     Ended,
-    /// The orchestrator cancelled it, or does not know it any more.
+    /// The orchestrator cancelled it, or no longer knows it.
     Unwanted,
-    /// Its own limit came.
+    /// The attempt's own limit ran out.
     TimeUp,
     /// The worker's lease ran out.
     LeaseExpired,
     /// The drain grace is over.
     DrainOver,
-    /// Its handler task did not end in time although it was aborted, and the worker is about to go.
+    /// The handler task did not end in time although it was aborted, and the worker is about to exit.
     Abandoned,
 }
 
-/// What is to be done about it.
+/// Reaction to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing.
+    /// Do nothing.
     Stay,
-    /// Tell the handler task to end, or remember a stronger reason.
+    /// Cancel the handler task, or record a stronger reason.
     Stop(Why),
     /// Wait for the orchestrator to cancel it.
     Wait,
     /// Record what the handler task returned.
     Report,
-    /// Record that it was given up.
+    /// Record that it was abandoned.
     Release(released::Reason),
     /// Answer `stopped` and forget it.
     Forget,
 }
 
-/// The table.
+/// Returns the table.
 pub(super) fn next(state: State, input: Input) -> Next {
     use Input as I;
     use State as S;
@@ -102,7 +102,7 @@ pub(super) fn next(state: State, input: Input) -> Next {
         // Its handler task has ended and its limit has come already.
         (S::Overdue, I::Ended | I::TimeUp) => Next::Stay,
 
-        // A recorded outcome stands until it is acknowledged, whatever comes (I7).
+        // A recorded outcome stays until it is acknowledged, after any event (I7).
         (S::Finished, I::Unwanted | I::LeaseExpired | I::DrainOver | I::Abandoned) => Next::Stay,
         // An abandoned handler task may still end; its timer may have been due in the same instant.
         (S::Finished, I::Ended | I::TimeUp) => Next::Stay,

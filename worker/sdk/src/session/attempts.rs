@@ -1,5 +1,4 @@
-//! Every attempt that the worker has not been released from. Knows no stream: what is to be said goes to the
-//! outbox.
+//! Every attempt that the worker has not been released from. Messages go to the outbox.
 
 use crate::event::SessionEvent;
 use crate::session::attempt::{Input, Next, State, next};
@@ -15,9 +14,9 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     attempts: BTreeMap<AttemptToken, Attempt>,
-    /// When an attempt needs attention: its limit while it runs, its abortion while it stops.
+    /// Times at which attempts need attention: the limit of a running one, the abortion of a cancelled one.
     wakes: BTreeSet<(u64, AttemptToken)>,
-    /// Those whose outcomes wait for their acknowledgements.
+    /// Number of outcomes that wait for their acknowledgements.
     n_finished: usize,
     hash: [u8; 16],
 }
@@ -32,7 +31,7 @@ struct Attempt {
     outcome: Option<AttemptOutcome>,
 }
 
-/// What people know an attempt by: its action, its execution and its step, in one piece of memory.
+/// Names of an attempt for people: its action, its execution and its step, in one piece of memory.
 #[derive(Debug)]
 pub(super) struct Names {
     text: String,
@@ -59,11 +58,11 @@ impl Names {
     }
 }
 
-/// A handler task was told to end at once. It may ignore that.
+/// Abortion of a handler task, which may ignore it.
 #[derive(Clone, Copy, Debug)]
 struct Abortion {
     at_ms: u64,
-    /// From one report that the handler task is still there to the next.
+    /// Milliseconds until the next report that the handler task still runs.
     next_report_ms: u64,
 }
 
@@ -88,7 +87,7 @@ impl Attempts {
         self.toggle_hash(token);
     }
 
-    /// A handler task has ended.
+    /// Handles the end of a handler task.
     pub(super) fn ended(
         &mut self,
         now_ms: u64,
@@ -100,7 +99,7 @@ impl Attempts {
         self.apply(now_ms, token, Input::Ended, 0, Some((end, limits)), effects);
     }
 
-    /// An attempt is not wanted any more. False if it is not here.
+    /// Cancels an attempt. Returns false if the session does not have it.
     pub(super) fn unwanted(
         &mut self,
         now_ms: u64,
@@ -113,7 +112,7 @@ impl Attempts {
         known
     }
 
-    /// The same happens to every attempt.
+    /// Applies the same event to every attempt.
     pub(super) fn apply_to_all(&mut self, now_ms: u64, input: Input, effects: &mut Effects) {
         let grace_ms = if input == Input::LeaseExpired {
             LEASE_STOP_MS
@@ -157,9 +156,9 @@ impl Attempts {
         }
     }
 
-    /// The next message of outcomes, as many as fit into one.
+    /// Returns the next message of outcomes, as many as fit into one.
     pub(super) fn take_outcomes(&mut self, effects: &mut Effects, limits: &SessionLimits) -> Option<Request> {
-        // A message that takes long to travel would hold up the heartbeat behind it.
+        // A message that takes long to transmit would delay the next heartbeat.
         let bytes_max = report::item_bytes_max(limits).min(OUTCOMES_BYTES_AIM);
         let mut items = Vec::new();
         let mut bytes = 0;
@@ -182,7 +181,7 @@ impl Attempts {
         self.attempts.get_mut(&token)?.outcome.as_mut()
     }
 
-    /// The attempts whose outcomes wait for their acknowledgements.
+    /// Returns the attempts whose outcomes wait for their acknowledgements.
     pub(super) fn finished(&self) -> impl Iterator<Item = AttemptToken> {
         self.attempts
             .iter()
@@ -198,12 +197,12 @@ impl Attempts {
         self.attempts.len()
     }
 
-    /// How many outcomes wait for their acknowledgements.
+    /// Returns the number of outcomes that wait for their acknowledgements.
     pub(super) fn n_finished(&self) -> usize {
         self.n_finished
     }
 
-    /// XOR of all tokens.
+    /// Returns the XOR of all tokens.
     pub(super) fn hash(&self) -> [u8; 16] {
         self.hash
     }
@@ -354,7 +353,7 @@ impl Attempts {
     }
 }
 
-/// From an abortion to the first report that the handler task is still there; the distances double.
+/// Milliseconds from an abortion to the first report that the handler task still runs; the intervals double.
 const STUCK_REPORT_MS_MIN: u64 = 10_000;
 /// The longest distance between two reports.
 const STUCK_REPORT_MS_MAX: u64 = 600_000;

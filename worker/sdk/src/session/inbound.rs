@@ -1,4 +1,4 @@
-//! What the worker does about each message of the orchestrator. Sends nothing by itself.
+//! Reactions of the worker to each message of the orchestrator.
 
 use crate::error::WorkerError;
 use crate::event::SessionEvent;
@@ -18,7 +18,7 @@ use escapement_wire::worker::v1::{
     Assignment, HeartbeatAck, SessionError, SessionLimits, SessionResponse, Welcome, session_error,
 };
 
-/// Why a stream has to end: what the other side did wrong.
+/// Reason why a stream has to end: what the other side did wrong.
 pub(super) type Violation = String;
 
 impl Session {
@@ -31,7 +31,7 @@ impl Session {
     ) -> Result<(), Violation> {
         let (StreamState::Greeting { sequence, .. } | StreamState::Up { sequence, .. }) = &mut self.stream
         else {
-            // The stream is ending, and nothing that it still carries matters.
+            // The stream is closing, so its further messages do not matter.
             return Ok(());
         };
         let seq = response.seq;
@@ -89,7 +89,7 @@ impl Session {
                     let token = token_of(&cancel.attempt_token)?;
                     let grace_ms = u64::try_from(cancel.grace_ms).unwrap_or(0).min(TIMEOUT_MS_MAX);
                     if !self.attempts.unwanted(now_ms, token, grace_ms, &mut self.effects) {
-                        // Nothing of it runs here, and the answer says so.
+                        // It does not run here, and the answer says so.
                         self.effects.stopped(token);
                     }
                 }
@@ -259,13 +259,13 @@ impl Session {
     }
 }
 
-/// A token that cannot be read cannot be answered, so it ends the stream.
+/// Returns a token that cannot be read cannot be answered, so it ends the stream.
 fn token_of(bytes: &Bytes) -> Result<AttemptToken, Violation> {
     AttemptToken::from_slice(bytes).ok_or_else(|| format!("an attempt token of {} bytes", bytes.len()))
 }
 
-/// What the orchestrator holds the worker to, with the defaults if it says nothing,
-/// and within what this side can do.
+/// Returns the limits of the orchestrator, with the defaults for unset ones,
+/// and within the abilities of this side.
 pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
     let limits = limits.copied().unwrap_or_default();
     let bytes = |bytes: usize| i64::try_from(bytes).expect("limits are small");
@@ -286,5 +286,5 @@ pub(super) fn limits_of(limits: Option<&SessionLimits>) -> SessionLimits {
     }
 }
 
-/// Room for a failure that says why an outcome was replaced. A lower limit of a message is not believed.
+/// Bytes for a failure that explains why an outcome was replaced. A lower limit of a message is ignored.
 const MESSAGE_BYTES_LEAST: i64 = 1_024;

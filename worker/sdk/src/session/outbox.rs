@@ -1,4 +1,4 @@
-//! What waits to be said on the present stream, and what waits to be done. Bounded by what is in flight.
+//! Pending messages of the present stream, and pending commands. Bounded by the attempts in flight.
 
 use crate::session::{ATTEMPTS_MAX, Command, token_bytes};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::{AttemptAcks, RejectedAttempt, rejected_attempt};
 use std::collections::VecDeque;
 
-/// Where changes leave their consequences.
+/// Collects the consequences of changes.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     commands: VecDeque<Command>,
@@ -44,8 +44,7 @@ impl Effects {
         self.outcomes.push_back(token);
     }
 
-    /// A stream begins or ends: what it was to carry is told anew, by `Hello` and by the outcomes that are
-    /// recorded.
+    /// Clears the messages of a stream that begins or ends: `Hello` and the recorded outcomes replace them.
     pub(super) fn clear_stream(&mut self) {
         self.acks = AttemptAcks::default();
         self.outcomes.clear();
@@ -64,7 +63,7 @@ impl Effects {
         !self.outcomes.is_empty()
     }
 
-    /// More answers are waiting than credits can have caused.
+    /// Returns true if more answers are waiting than credits can have caused.
     pub(super) fn is_flooded(&self) -> bool {
         self.pending_acks() > PENDING_ACKS_MAX
     }
@@ -73,7 +72,7 @@ impl Effects {
         self.acks.started.len() + self.acks.rejected.len() + self.acks.stopped.len()
     }
 
-    /// The next message of acknowledgements.
+    /// Returns the next message of acknowledgements.
     pub(super) fn take_acks(&mut self) -> Option<Request> {
         if !self.has_acks() {
             return None;
@@ -89,12 +88,12 @@ impl Effects {
         }))
     }
 
-    /// The next outcome to send on this stream.
+    /// Returns the next outcome to send on this stream.
     pub(super) fn first_outcome(&self) -> Option<AttemptToken> {
         self.outcomes.front().copied()
     }
 
-    /// The next outcome is in a message, or needs none.
+    /// Drops the next outcome, which is in a message, or needs none.
     pub(super) fn drop_first_outcome(&mut self) {
         self.outcomes.pop_front();
     }

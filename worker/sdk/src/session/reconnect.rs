@@ -1,4 +1,4 @@
-//! When to connect again. Draws no random number: the shell brings it.
+//! Times of reconnects. The shell supplies random numbers.
 
 /// Exponential backoff with jitter, and what the orchestrator asked for.
 #[derive(Debug, Default)]
@@ -9,22 +9,22 @@ pub(super) struct Reconnect {
 }
 
 impl Reconnect {
-    /// The orchestrator works with this worker: the next failure is the first.
+    /// Records that the orchestrator works with this worker: the next failure is the first.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
     }
 
-    /// `SessionError.retry_after_ms`.
+    /// Applies `SessionError.retry_after_ms`.
     pub(super) fn retry_after(&mut self, retry_after_ms: i64) {
         self.retry_after_ms = bounded(retry_after_ms);
     }
 
-    /// `Reconnect.jitter_ms`.
+    /// Applies `Reconnect.jitter_ms`.
     pub(super) fn spread_over(&mut self, jitter_ms: i64) {
         self.spread_ms = Some(bounded(jitter_ms));
     }
 
-    /// Milliseconds until the next try. `random` is any number, uniformly drawn.
+    /// Returns the milliseconds until the next try. `random` is any number, uniformly drawn.
     pub(super) fn delay_ms(&mut self, random: u64) -> u64 {
         if let Some(spread_ms) = self.spread_ms.take() {
             return random % (spread_ms + 1);
@@ -43,7 +43,7 @@ fn bounded(asked_ms: i64) -> u64 {
 
 /// The first delay.
 const DELAY_MS_MIN: u64 = 100;
-/// The longest delay that the worker chooses by itself.
+/// The longest delay without one from the orchestrator.
 const DELAY_MS_MAX: u64 = 5_000;
 /// The longest delay that an orchestrator may ask for.
 const ASKED_MS_MAX: u64 = 60_000;

@@ -1,4 +1,4 @@
-//! Puts what a handler task ended with into an outcome that the wire takes. Decides nothing about when it is sent.
+//! Encodes the end of a handler task as an outcome within the limits of the protocol.
 
 use crate::error::StepError;
 use crate::session::TaskEnd;
@@ -9,14 +9,14 @@ use escapement_wire::worker::v1::attempt_outcome::Outcome;
 use escapement_wire::worker::v1::{AttemptOutcome, Failure, Released, SessionLimits, Success, released};
 use prost::Message;
 
-/// The largest encoded item of `Outcomes` that fits into one message.
+/// Returns the largest encoded item of `Outcomes` that fits into one message.
 pub(super) fn item_bytes_max(limits: &SessionLimits) -> usize {
     usize::try_from(limits.message_bytes_max)
         .unwrap_or(0)
         .saturating_sub(MESSAGE_OVERHEAD_BYTES)
 }
 
-/// The outcome of a handler task that ended by itself, within the limits.
+/// Returns the outcome of a handler task that ended without being stopped, within the limits.
 pub(super) fn outcome_of(
     token: AttemptToken,
     run_time_ms: u64,
@@ -53,7 +53,7 @@ pub(super) fn outcome_of(
     outcome
 }
 
-/// The outcome of an attempt that was given up.
+/// Returns the outcome of an attempt that was abandoned.
 pub(super) fn release_of(token: AttemptToken, run_time_ms: u64, reason: released::Reason) -> AttemptOutcome {
     item(
         token,
@@ -116,7 +116,7 @@ fn failure(error: &StepError) -> Failure {
         .take(chars_left)
         .chain(note.chars())
         .collect();
-    // One more than is allowed: the orchestrator sees that the code is too long, and no more of it travels.
+    // One character above the limit: the orchestrator sees that the code is too long, and the rest is not sent.
     let code = error
         .code()
         .chars()

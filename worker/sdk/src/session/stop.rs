@@ -1,4 +1,4 @@
-//! The way of a worker to its end, as a row of limits. Knows no stream and no attempt.
+//! Stop of a worker, as a sequence of limits.
 
 use crate::session::STOP_GRACE_MS;
 
@@ -9,14 +9,14 @@ pub(super) struct Stop {
     next: Option<Step>,
 }
 
-/// What the limits demand, in this order.
+/// Steps of a stop, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The drain grace is over: handler tasks are told to end.
+    /// The drain grace is over: handler tasks are cancelled.
     StopTasks,
-    /// Handler tasks that are still there are left behind.
+    /// Handler tasks that still run are abandoned.
     AbandonTasks,
-    /// Outcomes that are not acknowledged are left behind.
+    /// Outcomes that are not acknowledged are abandoned.
     GiveUp,
 }
 
@@ -28,12 +28,12 @@ impl Stop {
         }
     }
 
-    /// It ends no later than the other.
+    /// Returns true if it ends no later than the other.
     pub(super) fn is_within(&self, other: &Stop) -> bool {
         self.grace_ends_ms <= other.grace_ends_ms
     }
 
-    /// The next demand that has come.
+    /// Returns the next demand that has come.
     pub(super) fn poll(&mut self, now_ms: u64) -> Option<Step> {
         let step = self.next.filter(|step| self.at_ms(*step) <= now_ms)?;
         self.next = match step {
@@ -48,7 +48,7 @@ impl Stop {
         self.next.map(|step| self.at_ms(step))
     }
 
-    /// Milliseconds until the worker means to be gone.
+    /// Returns the milliseconds until the worker's planned end.
     pub(super) fn deadline_ms(&self, now_ms: u64) -> i64 {
         i64::try_from(self.at_ms(Step::GiveUp).saturating_sub(now_ms)).unwrap_or(i64::MAX)
     }
@@ -64,5 +64,5 @@ impl Stop {
     }
 }
 
-/// What the last outcomes may take to be acknowledged.
+/// Milliseconds for the acknowledgements of the last outcomes.
 const DELIVERY_MS: u64 = 5_000;

@@ -1,16 +1,16 @@
-//! The stream to the orchestrator, from the wish to have one to its end. Knows no attempt.
+//! Stream to the orchestrator, from the request for one to its end.
 
 use crate::session::TIMEOUT_MS_MAX;
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_wire::worker::v1::Welcome;
 use std::collections::VecDeque;
 
-/// Where the stream stands.
+/// State of the stream.
 #[derive(Debug)]
 pub(super) enum StreamState {
-    /// There is none, until the time to connect.
+    /// No stream, until the time to connect.
     Waiting { until_ms: u64 },
-    /// It is being opened: `Hello` goes out, `Welcome` is awaited.
+    /// The stream is being opened: `Hello` goes out, `Welcome` is awaited.
     Greeting { sequence: Sequence, deadline_ms: u64 },
     /// `Welcome` was read.
     Up {
@@ -19,7 +19,7 @@ pub(super) enum StreamState {
     },
     /// `Goodbye` was sent: the other side ends the stream.
     Leaving { until_ms: u64 },
-    /// The shell was told to close it.
+    /// The shell has the command to close it.
     Closing,
 }
 
@@ -49,7 +49,7 @@ impl StreamState {
 pub(super) struct Sequence {
     sent: u64,
     received: u64,
-    /// When `Hello` was handed to the transport. It counts as the heartbeat that `Welcome` acknowledges.
+    /// Time at which `Hello` was passed to the transport. It counts as the heartbeat that `Welcome` acknowledges.
     pub(super) hello_sent_at_ms: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Sequence {
     }
 }
 
-/// What a welcomed stream has to say of its own, and its heartbeats.
+/// State of a welcomed stream, and its heartbeats.
 #[derive(Debug)]
 pub(super) struct WelcomedStream {
     heartbeat_interval_ms: u64,
@@ -95,7 +95,7 @@ pub(super) struct WelcomedStream {
     pub(super) drain_pending: bool,
     /// No assignment follows.
     pub(super) drain_started: bool,
-    /// When the orchestrator that sent `Reconnect` means to be gone.
+    /// Time at which the orchestrator that sent `Reconnect` means to be gone.
     pub(super) leave_at_ms: Option<u64>,
     /// That time has come: the worker leaves as soon as nothing is in flight.
     pub(super) goodbye_when_idle: bool,
@@ -104,7 +104,7 @@ pub(super) struct WelcomedStream {
 }
 
 impl WelcomedStream {
-    /// The first heartbeat is due at once: it makes up for what the greeting took of the lease.
+    /// Creates the state of a stream. Its first heartbeat is due at once, to make up for the part of the lease that the greeting took.
     pub(super) fn new(now_ms: u64, welcome: &Welcome) -> Self {
         let given = |asked_ms: i64, default_ms: u64| match u64::try_from(asked_ms) {
             Ok(asked_ms) if asked_ms > 0 => asked_ms,
@@ -133,7 +133,7 @@ impl WelcomedStream {
         }
     }
 
-    /// When a lease ends that was renewed by something sent at this time.
+    /// Returns the end of a lease that was renewed by something sent at this time.
     pub(super) fn lease_end_ms(&self, sent_at_ms: u64) -> u64 {
         sent_at_ms.saturating_add(self.lease_ms)
     }
@@ -166,7 +166,7 @@ impl WelcomedStream {
         self.heartbeat_pending
     }
 
-    /// The number of the heartbeat that is sent now, if one is due.
+    /// Returns the number of the heartbeat that is sent now, if one is due.
     pub(super) fn take_heartbeat(&mut self, now_ms: u64) -> Option<u64> {
         if !std::mem::take(&mut self.heartbeat_pending) {
             return None;
@@ -179,7 +179,7 @@ impl WelcomedStream {
         Some(self.heartbeats_sent)
     }
 
-    /// When the acknowledged heartbeat was sent; `None` for one that says nothing new.
+    /// Returns the time at which the acknowledged heartbeat was sent; `None` for one that says nothing new.
     ///
     /// # Errors
     /// The last number that was sent, if the acknowledgement is of a later one.
@@ -202,5 +202,5 @@ impl WelcomedStream {
 const HEARTBEAT_INTERVAL_MS_MIN: u64 = 10;
 /// Heartbeats whose time of sending is remembered.
 const UNACKNOWLEDGED_MAX: usize = 64;
-/// From one message about levels and actions to the next.
+/// Milliseconds between two messages about levels and actions.
 const UPDATE_PAUSE_MS: u64 = 100;

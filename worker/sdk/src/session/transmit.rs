@@ -1,4 +1,4 @@
-//! What goes out next on the stream. Decides nothing about when attempts end.
+//! Order of the messages on the stream.
 
 use crate::session::stream::{StreamState, WelcomedStream};
 use crate::session::worker_state::WorkerState;
@@ -8,7 +8,7 @@ use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::{Drain, Goodbye, Heartbeat, Hello, SessionRequest, Snapshot};
 
 impl Session {
-    /// Whether `poll_transmit` has a message.
+    /// Returns true if `poll_transmit` has a message.
     pub(crate) fn wants_to_transmit(&self, worker_state: &WorkerState) -> bool {
         match &self.stream {
             StreamState::Greeting { sequence, .. } => sequence.hello_sent_at_ms.is_none(),
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub(crate) fn poll_transmit(
         &mut self,
         now_ms: u64,
@@ -61,7 +61,7 @@ impl Session {
         Some(request)
     }
 
-    /// In this order: what the orchestrator waits for, what keeps the lease, what is large, and the end.
+    /// Returns the next request. In this order: answers that the orchestrator waits for, messages that keep the lease, large messages, the end.
     fn next_request(&mut self, now_ms: u64, worker_state: &WorkerState) -> Option<Request> {
         if let Some(acks) = self.effects.take_acks() {
             return Some(acks);
@@ -115,7 +115,7 @@ impl Session {
         }))
     }
 
-    /// Registration, and after a break everything that the worker still has.
+    /// Returns the registration, and after a break all attempts that the worker still has.
     fn greeting(&self, worker_state: &mut WorkerState) -> Hello {
         let hello = worker_state.next_hello();
         let (session_id, boot_id) = self.previous.unzip();
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// The program has changed what the worker offers since this stream was told.
+    /// Returns true if the program has changed the worker's actions or levels since this stream sent them.
     fn has_update(&self, welcomed: &WelcomedStream, worker_state: &WorkerState) -> bool {
         self.stop.is_none()
             && welcomed.may_send_update()

@@ -1,5 +1,4 @@
-//! What all sessions of one worker have in common: who it is, what it can do, and how much of it runs.
-//! Knows no stream and no outcome.
+//! State that all sessions of one worker share: its name, its actions and levels, and the tasks that run.
 
 use escapement_model::AttemptToken;
 use escapement_model::limits::{NESTING_DEPTH_MAX, SESSION_IN_FLIGHT_MAX, WORKER_PROTOCOL};
@@ -8,18 +7,18 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// One worker, whatever orchestrators it has sessions with.
+/// State of a worker, independent of its sessions.
 #[derive(Debug)]
 pub(crate) struct WorkerState {
-    /// What never changes, with every action that has a handler.
+    /// The constant part, with every action that has a handler.
     hello: Hello,
-    /// How many were made.
+    /// Number of `Hello`s made.
     hellos: u64,
     max_in_flight: u32,
     slots: BTreeMap<Arc<str>, Slot>,
     /// Handler tasks that run, or at least have not been seen to end, each with its action.
     tasks: BTreeMap<AttemptToken, Arc<str>>,
-    /// Those of them that count against the worker's own level.
+    /// Tasks among them that count against the worker's own level.
     ordinary: u32,
     capacity_revision: u64,
     actions_revision: u64,
@@ -29,15 +28,15 @@ pub(crate) struct WorkerState {
 #[derive(Debug)]
 struct Slot {
     waits: bool,
-    /// As the worker was built: 0 stands for no level of its own.
+    /// Level from the builder: 0 stands for no level of its own.
     built: u32,
-    /// What the program asked for since.
+    /// Level that the program has requested since.
     asked: Option<u32>,
     enabled: bool,
     tasks: u32,
 }
 
-/// Whether another attempt of an action can run.
+/// Answer to whether another attempt of an action can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
@@ -46,7 +45,7 @@ pub(super) enum Room {
 }
 
 impl WorkerState {
-    /// A worker as its first `Hello` describes it.
+    /// Creates a worker as its first `Hello` describes it.
     pub(crate) fn new(hello: Hello) -> Self {
         let slot = |spec: &ActionSpec| Slot {
             waits: spec.waits,
@@ -75,7 +74,7 @@ impl WorkerState {
         }
     }
 
-    /// The next `Hello`, without what belongs to one session.
+    /// Returns the next `Hello`, without what belongs to one session.
     pub(super) fn next_hello(&mut self) -> Hello {
         self.hellos += 1;
         Hello {
@@ -86,7 +85,7 @@ impl WorkerState {
         }
     }
 
-    /// The present levels; `None` if they are still as they were built.
+    /// Returns the present levels; `None` if they are still as they were built.
     pub(super) fn capacity(&self) -> Option<Capacity> {
         let asked = |(name, slot): (&Arc<str>, &Slot)| Some((name.as_ref().to_owned(), slot.asked?));
         (self.capacity_revision > 0).then(|| Capacity {
@@ -96,7 +95,7 @@ impl WorkerState {
         })
     }
 
-    /// The present actions; `None` if they are still as they were built.
+    /// Returns the present actions; `None` if they are still as they were built.
     pub(super) fn actions(&self) -> Option<RegisterActions> {
         (self.actions_revision > 0).then(|| RegisterActions {
             revision: self.actions_revision,
@@ -112,7 +111,7 @@ impl WorkerState {
         self.actions_revision
     }
 
-    /// How many attempts run at a time, all actions and orchestrators together.
+    /// Sets the maximum of concurrent attempts, all actions and orchestrators together.
     pub(crate) fn set_max_in_flight(&mut self, max_in_flight: u32) {
         if self.max_in_flight != max_in_flight {
             self.max_in_flight = max_in_flight;
@@ -120,7 +119,7 @@ impl WorkerState {
         }
     }
 
-    /// How many attempts of one action run at a time; nothing for an action without a handler.
+    /// Sets the maximum of concurrent attempts of one action; does nothing for an action without a handler.
     pub(crate) fn set_action_capacity(&mut self, name: &str, level: u32) {
         if let Some(slot) = self.slots.get_mut(name)
             && slot.asked != Some(level)
@@ -137,14 +136,14 @@ impl WorkerState {
         {
             slot.enabled = enabled;
             self.actions_revision += 1;
-            // A registration brings levels of its own, so the asked ones are told again after it.
+            // A registration brings levels of its own, so the requested ones are sent again after it.
             if self.capacity_revision > 0 {
                 self.capacity_revision += 1;
             }
         }
     }
 
-    /// Only handler tasks count: a recorded outcome holds the orchestrator's credit, but nothing of the worker.
+    /// Returns whether another attempt fits. Only handler tasks count: a recorded outcome holds the orchestrator's credit, but no slot.
     pub(super) fn room(&self, action: &str, session_max: u32) -> Room {
         let Some(slot) = self.slots.get(action).filter(|slot| slot.enabled) else {
             return Room::NoHandler;
@@ -161,7 +160,7 @@ impl WorkerState {
         self.tasks.contains_key(&token)
     }
 
-    /// A handler task starts. `room` has said that it may, and `runs` that it does not yet.
+    /// Registers the start of a handler task. `room` has permitted it, and `runs` says that it does not run yet.
     pub(super) fn take(&mut self, token: AttemptToken, action: &str) {
         // A range of one, because it gives the key as well: the name is shared, not copied.
         let (name, slot) = self
@@ -175,7 +174,7 @@ impl WorkerState {
         assert!(before.is_none(), "attempt {token:?} is started once");
     }
 
-    /// A handler task has ended. False if none ran.
+    /// Registers the end of a handler task. Returns false if none ran.
     pub(crate) fn release(&mut self, token: AttemptToken) -> bool {
         let Some(action) = self.tasks.remove(&token) else {
             return false;
@@ -186,7 +185,7 @@ impl WorkerState {
         true
     }
 
-    /// How many handler tasks run.
+    /// Returns the number of running handler tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.len()
     }
@@ -198,7 +197,7 @@ impl WorkerState {
 }
 
 impl Slot {
-    /// How many handler tasks of this action may run at a time.
+    /// Returns the maximum of concurrent handler tasks of this action.
     fn level(&self) -> u32 {
         match (self.waits, self.asked.unwrap_or(self.built)) {
             // The orchestrator counts once per depth of nesting, and the worker does not know the depth.

@@ -19,15 +19,15 @@ pub(super) struct Connection {
     reader: Reader,
 }
 
-/// Where requests go in. Bounded: the session keeps what does not fit, so nothing is lost and nothing waits.
+/// Sender of requests. Bounded: the session keeps what does not fit, so nothing is lost and nothing waits.
 #[derive(Default)]
 struct Writer {
     requests: Option<mpsc::Sender<SessionRequest>>,
-    /// Waits for room, from one poll to the next.
+    /// Waits for capacity, across polls.
     room: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
-/// Where responses come out. Never waits for the writer.
+/// Receiver of responses. Never waits for the writer.
 enum Reader {
     Closed,
     Opening(Pin<Box<dyn Future<Output = Result<Box<Open>, String>> + Send>>),
@@ -40,19 +40,19 @@ struct Open {
     _client: WorkerServiceClient<Channel>,
 }
 
-/// What a connection is ready for.
+/// Readiness of a connection.
 pub(super) enum Next {
-    /// A message has room.
+    /// The queue takes a message.
     Writable,
     Read(Event),
 }
 
-/// What the reader has seen.
+/// Event of the reader.
 pub(super) enum Event {
     /// The orchestrator has answered the call.
     Opened,
     Message(Box<SessionResponse>),
-    /// Nothing more comes, for this reason.
+    /// The end of the stream, with its reason.
     Ended(String),
 }
 
@@ -74,7 +74,7 @@ impl Connection {
         self.writer = Writer::default();
     }
 
-    /// Queues the message that `next` makes. False if there is no room, no stream or no message.
+    /// Queues the message that `next` makes. Returns false if the queue is full, or without a stream or a message.
     pub(super) fn send(&mut self, next: impl FnOnce() -> Option<SessionRequest>) -> bool {
         let permit = self.writer.requests.as_ref().map(mpsc::Sender::try_reserve);
         let Some(Ok(permit)) = permit else {
@@ -85,7 +85,7 @@ impl Connection {
         true
     }
 
-    /// Whether there is room for a message, asked for by `wants_to_transmit`, or else something was read.
+    /// Polls for capacity for a message, if `wants_to_transmit`, or else for something that was read.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>, wants_to_transmit: bool) -> Poll<Next> {
         if wants_to_transmit && self.writer.poll_room(cx).is_ready() {
             return Poll::Ready(Next::Writable);
@@ -96,7 +96,7 @@ impl Connection {
 }
 
 impl Writer {
-    /// Ready when there is room. If there is no stream any more the reader says so, not the writer.
+    /// Resolves when the queue takes a message. If the stream has ended, the reader reports that, not the writer.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(requests) = &self.requests else {
             return Poll::Pending;
@@ -120,7 +120,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// The next event. Nothing is lost if the future is dropped.
+    /// Returns the next event. Nothing is lost if the future is dropped.
     async fn next(&mut self) -> Event {
         match self {
             Reader::Closed => std::future::pending().await,
@@ -183,7 +183,7 @@ fn reason_of(status: &Status) -> String {
 const QUEUED_REQUESTS_MAX: usize = 4;
 /// Time for a TCP connection; the session's own limit covers the rest of the greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// From h2 0.4.16 on, many small unread frames end the connection; a wide window leaves room for bursts.
+/// h2 0.4.16 and later end a connection with many small unread frames; a wide window allows bursts.
 const WINDOW_BYTES: u32 = 4 << 20;
 /// Finds a dead peer below the stream; leases do not depend on it.
 const KEEPALIVE: Duration = Duration::from_secs(30);

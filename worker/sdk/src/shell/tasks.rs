@@ -1,5 +1,5 @@
 //! Handler tasks: as tasks on the runtime of the caller, or on threads of their own if they block.
-//! Knows no limit: it cancels and aborts on command.
+//! Cancels and aborts on command only.
 
 use crate::caller::{Caller, Way};
 use crate::clock;
@@ -46,7 +46,7 @@ struct Running {
     began: Duration,
 }
 
-/// How a handler task that blocks ended; `Err` is its panic.
+/// End of a handler task that blocks; `Err` is its panic.
 type BlockingEnd = (AttemptToken, Result<HandlerResult, Box<dyn Any + Send>>);
 
 impl HandlerTasks {
@@ -186,7 +186,7 @@ impl HandlerTasks {
         }
     }
 
-    /// The next handler task that ends. Resolves never if none runs.
+    /// Returns the next handler task that ends. Resolves never if none runs.
     pub(super) async fn next(&mut self) -> (AttemptToken, TaskEnd) {
         // Not biased: neither kind can starve the other, and both are bounded by the slots.
         tokio::select! {
@@ -195,7 +195,7 @@ impl HandlerTasks {
         }
     }
 
-    /// A handler task that has ended already.
+    /// Returns a handler task that has ended already.
     pub(super) fn try_next(&mut self) -> Option<(AttemptToken, TaskEnd)> {
         if let Some(joined) = self.tasks.try_join_next_with_id() {
             return Some(self.settle_task(joined));
@@ -204,7 +204,7 @@ impl HandlerTasks {
         Some(self.settle(token, end.map_err(Some)))
     }
 
-    /// Tells all handler tasks to end, waits for a moment, and aborts the rest.
+    /// Cancels all handler tasks, waits for a moment, and aborts the rest.
     pub(super) async fn end(mut self) {
         for running in self.running.values() {
             running.context.cancel();
@@ -230,7 +230,7 @@ impl HandlerTasks {
         self.settle(token, end)
     }
 
-    /// `Err` is a panic, or `None` for a task that was aborted.
+    /// Settles a task; `Err` is a panic, or `None` for a task that was aborted.
     fn settle(
         &mut self,
         token: AttemptToken,
@@ -288,7 +288,7 @@ fn note_end(span: &Span, end: &TaskEnd) {
     }
 }
 
-/// A panic is a defect of the handler, so it is fatal (C5).
+/// Returns the error of a panic, which is a defect of the handler and therefore fatal (C5).
 fn panicked(action: &str, panic: &(dyn Any + Send)) -> StepError {
     let text = panic
         .downcast_ref::<&str>()
@@ -304,7 +304,7 @@ fn panicked(action: &str, panic: &(dyn Any + Send)) -> StepError {
     .context(json!({ "panic": text }))
 }
 
-/// What handler tasks get to end when the worker ends at once.
+/// Time for handler tasks to end when the worker ends at once.
 const END_GRACE: Duration = Duration::from_millis(500);
 /// Header of the trace and the span.
 const TRACEPARENT: &str = "traceparent";

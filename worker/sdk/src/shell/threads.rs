@@ -1,5 +1,4 @@
-//! Threads for handlers that block, apart from those of any runtime. Bounded by the slots of the worker,
-//! not here. Knows no attempt.
+//! Threads for handlers that block, apart from those of any runtime. Bounded by the slots of the worker, not here.
 
 use std::collections::VecDeque;
 use std::io;
@@ -52,7 +51,7 @@ impl Threads {
 }
 
 impl Pool {
-    /// Does what comes until nothing has come for a while.
+    /// Runs jobs until none has come for a while.
     fn serve(&self) {
         while let Some(work) = self.next() {
             work();
@@ -76,7 +75,7 @@ impl Pool {
     }
 }
 
-/// How long a thread waits for more work.
+/// Time for which a thread waits for more work.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

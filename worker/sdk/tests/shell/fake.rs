@@ -29,7 +29,7 @@ pub struct Fake {
     streams: mpsc::Receiver<Stream>,
 }
 
-/// One stream of a worker.
+/// A stream of a worker.
 pub struct Stream {
     requests: Streaming<SessionRequest>,
     responses: mpsc::Sender<Result<SessionResponse, Status>>,
@@ -104,7 +104,7 @@ impl Fake {
         Worker::builder(&self.address).worker_id("under-test")
     }
 
-    /// The next stream, with its `Hello`.
+    /// Returns the next stream, with its `Hello`.
     pub async fn accept(&mut self) -> (Stream, Hello) {
         let mut stream = patient(self.streams.recv()).await.unwrap();
         match stream.hear().await {
@@ -113,7 +113,7 @@ impl Fake {
         }
     }
 
-    /// The next stream, welcomed.
+    /// Returns the next stream, welcomed.
     pub async fn welcome(&mut self) -> Stream {
         let (mut stream, _) = self.accept().await;
         stream.welcome().await;
@@ -199,7 +199,7 @@ impl Stream {
             .await;
     }
 
-    /// The next message that is no heartbeat; `None` at the end of the requests.
+    /// Returns the next message that is no heartbeat; `None` at the end of the requests.
     pub async fn hear(&mut self) -> Option<Request> {
         loop {
             let request = patient(self.requests.message()).await.unwrap()?;
@@ -226,7 +226,7 @@ impl Stream {
         }
     }
 
-    /// The next outcome, after the acknowledgements before it. Acknowledges it.
+    /// Returns the next outcome, after the acknowledgements before it. Acknowledges it.
     pub async fn hear_outcome(&mut self) -> AttemptOutcome {
         loop {
             match self.hear().await {
@@ -253,7 +253,7 @@ impl Stream {
         }
     }
 
-    /// The output of the next outcome, which is a success, and the number of its warnings.
+    /// Returns the output of the next outcome, which is a success, and the number of its warnings.
     pub async fn hear_success(&mut self) -> (Value, usize) {
         match self.hear_outcome().await.outcome {
             Some(attempt_outcome::Outcome::Success(success)) => {

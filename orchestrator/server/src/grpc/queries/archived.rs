@@ -13,7 +13,7 @@ use escapement_transport::response_budget::Budgeted;
 use tonic::Status;
 
 impl Edge {
-    /// Every stored byte of a settled execution, and the room for them.
+    /// Returns every stored byte of a settled execution, and the room for them.
     pub(crate) async fn record(&self, execution_id: ExecutionId) -> Result<Budgeted<Archive>, Status> {
         match self.live(execution_id).await? {
             Some(_) => Err(Rejection::NotSettled(execution_id).into()),

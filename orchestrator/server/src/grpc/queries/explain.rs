@@ -1,4 +1,4 @@
-//! Why an execution and its steps are in the states that they are in. Decides nothing.
+//! Reason why an execution and its steps are in the states that they are in. Decides nothing.
 //!
 //! The engine explains what is live, and knows the place of what waits with its request in the store alone.
 //! What is settled is explained by its records.

@@ -32,7 +32,7 @@ pub(super) struct StoredSettled {
 }
 
 impl Edge {
-    /// The actions that are registered.
+    /// Returns the actions that are registered.
     pub(crate) async fn actions(&self, lane: Lane) -> Result<Vec<ActionView>, CallError> {
         self.engine.call(lane, Input::ListActions).await
     }
@@ -80,7 +80,7 @@ impl Edge {
         self.engine.call(Lane::Reads, describe).await
     }
 
-    /// An execution by the store alone.
+    /// Returns an execution by the store alone.
     pub(crate) async fn stored_execution(
         &self,
         execution_id: ExecutionId,
@@ -143,7 +143,7 @@ impl Edge {
         }
     }
 
-    /// An execution by the store, whole.
+    /// Returns an execution by the store, whole.
     pub(crate) async fn stored(
         &self,
         execution_id: ExecutionId,
@@ -185,7 +185,7 @@ impl Edge {
         }
     }
 
-    /// Everything that the store has of a settled execution, with the permit that `take` gives for its bytes.
+    /// Returns everything that the store has of a settled execution, with the permit that `take` gives for its bytes.
     ///
     /// `unsettled`: what is wrong with one that has no result.
     pub(super) async fn stored_settled<E: From<Rejection> + Send + 'static>(
@@ -253,7 +253,7 @@ impl Edge {
         stored.err().unwrap_or(Rejection::RecordDamaged)
     }
 
-    /// Why an execution is not there. Asked last: it may have been removed since it was looked for.
+    /// Returns the reason why an execution is not there. Asked last: it may have been removed since it was looked for.
     pub(crate) async fn absent(
         &self,
         execution_id: ExecutionId,

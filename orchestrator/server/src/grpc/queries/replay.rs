@@ -1,4 +1,4 @@
-//! Whether the core decides again what is recorded of a settled execution. Changes nothing.
+//! True if the core decides again what is recorded of a settled execution. Changes nothing.
 
 use crate::grpc::{Edge, execution_id};
 use crate::limits::READERS_PATIENCE;

@@ -27,7 +27,7 @@ use tokio::time::sleep;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettledRecords(Arc<Mutex<HashMap<ExecutionId, Weak<Shared>>>>);
 
-/// One reading of a record, for all who want it meanwhile.
+/// A reading of a record, for all who want it meanwhile.
 type Shared = OnceCell<SettledRecord>;
 
 /// The whole record of a settled execution, as it is stored.
@@ -88,7 +88,7 @@ impl Edge {
         Ok(piece)
     }
 
-    /// The record of a settled execution, for a watcher. Waits until there is room for it.
+    /// Returns the record of a settled execution, for a watcher. Waits until there is room for it.
     ///
     /// `settlement`: how it ended, if the watcher was there. Then nothing is read, and removal comes too late for it.
     pub(crate) async fn keep_record(
@@ -148,7 +148,7 @@ impl Edge {
     }
 }
 
-/// The record that the store has of an execution that has just settled. On a thread of its own: it may be large.
+/// Returns the record that the store has of an execution that has just settled. On a thread of its own: it may be large.
 async fn encode_settled(
     execution_id: ExecutionId,
     settlement: Persisted,
@@ -233,7 +233,7 @@ impl KeptRecord {
 }
 
 impl SettledRecord {
-    /// The place of an entry, or of the last one if there are fewer.
+    /// Returns the place of an entry, or of the last one if there are fewer.
     ///
     /// # Errors
     /// [`Rejection::RecordRewritten`] if the entry before it does not have the hash `after`.
@@ -244,14 +244,14 @@ impl SettledRecord {
             .ok_or(Rejection::RecordRewritten)
     }
 
-    /// The entry at a place.
+    /// Returns the entry at a place.
     pub(crate) fn at(&self, place: Place) -> Result<Placed, Rejection> {
         self.trail
             .at(place)
             .map_err(|unreadable| self.damaged(&unreadable))
     }
 
-    /// Bytes of how it ended.
+    /// Returns the bytes of how it ended.
     pub(crate) fn result_bytes(&self) -> usize {
         self.result.len()
     }

@@ -102,7 +102,7 @@ impl Server {
         }
     }
 
-    /// The request that is simulated, when it starts, and the stubs; or everything that is wrong, in document order.
+    /// Returns the request that is simulated, when it starts, and the stubs; or everything that is wrong, in document order.
     fn read(self, request: v1::SimulatePlanRequest) -> Result<(PlanRequest, i64, Stubs), Rejection> {
         let (stubs, of_stubs) = convert::stubs(request.stubs, request.plan.as_ref());
         let draft = convert::request_draft(

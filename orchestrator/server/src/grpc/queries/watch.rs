@@ -82,7 +82,7 @@ impl Edge {
     }
 }
 
-/// A page of what the engine gave; it counts bytes only roughly.
+/// Returns a page of what the engine gave; it counts bytes only roughly.
 fn page(entries: &[AuditEntry], is_all: bool) -> v1::ListAuditEntriesResponse {
     let listed = cut(entries, AUDIT_PAGE_BYTES_MAX);
     let has_more = listed.len() < entries.len() || !is_all;
@@ -212,7 +212,7 @@ impl Watcher {
         self.ask(true).await
     }
 
-    /// The next piece by the engine if the execution is live, else by the store. `waits`: until there is one.
+    /// Returns the next piece by the engine if the execution is live, else by the store. `waits`: until there is one.
     async fn ask(mut self, waits: bool) -> Result<WatchState, Status> {
         let Self {
             execution_id,
@@ -242,7 +242,7 @@ impl Watcher {
         }
     }
 
-    /// The record of an execution that has settled, from a place on if that is known.
+    /// Returns the record of an execution that has settled, from a place on if that is known.
     async fn settled(
         self,
         mut settlement: Option<Persisted>,

@@ -29,7 +29,7 @@ pub(crate) struct SessionStream {
     last_seq: u64,
     /// True after the shell's own last message.
     is_over: bool,
-    /// Why the stream ends, if it does not end well.
+    /// Reason why the stream ends, if it does not end well.
     end: oneshot::Receiver<Status>,
     /// Never used: its drop tells the reader that this stream is gone.
     _alive: oneshot::Sender<Infallible>,

@@ -14,7 +14,7 @@ fn session() -> OpenSession {
     }
 }
 
-/// A message of about this size.
+/// Returns a message of about this size.
 fn request(bytes: usize) -> v1::SessionRequest {
     let started = vec![vec![1; bytes].into()];
     let acks = v1::AttemptAcks {

@@ -39,7 +39,7 @@ pub(crate) struct Lanes([mpsc::Sender<Message>; N_LANES]);
 #[derive(Debug)]
 pub(crate) struct LaneReceivers([mpsc::Receiver<Message>; N_LANES]);
 
-/// Why a message was not handed in.
+/// Reason why a message was not handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotSent {
     /// The engine's thread has ended.

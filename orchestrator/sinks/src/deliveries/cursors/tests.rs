@@ -27,7 +27,7 @@ impl Drop for Directory {
     }
 }
 
-/// A sink of executions.
+/// Returns a sink of executions.
 fn key(name: &str) -> SinkKey {
     SinkKey {
         name: name.to_owned(),

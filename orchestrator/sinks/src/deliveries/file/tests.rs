@@ -13,7 +13,7 @@ fn read(sinks: &str, secret: &'static [u8]) -> Result<SinksFile, String> {
     SinksFile::parse(text.as_bytes(), &|_: &Path| secret)
 }
 
-/// A sink of which one line is replaced, or that has one line more.
+/// Returns a sink of which one line is replaced, or that has one line more.
 fn with(line: &str) -> String {
     let lines = [
         "name = \"crm\"",
@@ -127,7 +127,7 @@ fn what_is_wrong_is_named() {
     assert!(read("sink = [", SECRET).unwrap_err().starts_with("line "));
 }
 
-/// A stream of NATS with these lines more.
+/// Returns a stream of NATS with these lines more.
 fn in_nats(lines: &str) -> String {
     format!("[[sink]]\nname = \"bus\"\nkind = \"nats\"\n{lines}\n")
 }

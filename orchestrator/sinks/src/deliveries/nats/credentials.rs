@@ -62,7 +62,7 @@ impl Credentials {
     }
 }
 
-/// The 32 bytes behind the kind of a seed of a user, before its checksum.
+/// Returns the 32 bytes behind the kind of a seed of a user, before its checksum.
 fn seed(text: &str) -> Option<[u8; 32]> {
     let bytes = BASE32_NOPAD.decode(text.as_bytes()).ok()?;
     let (signed, sum) = bytes.split_last_chunk()?;

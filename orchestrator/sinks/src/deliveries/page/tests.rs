@@ -14,7 +14,7 @@ use std::path::Path;
 
 const SECRET: &[u8] = b"whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-/// A store with the endings of these seeds, each successful.
+/// Returns a store with the endings of these seeds, each successful.
 fn store(seeds: std::ops::Range<u64>) -> (Memory, Vec<Sample>) {
     let mut store = Memory::new();
     let samples: Vec<Sample> = seeds.map(Sample::new).collect();

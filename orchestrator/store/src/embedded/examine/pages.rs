@@ -43,7 +43,7 @@ pub(super) fn executions(connection: &Connection, after: u64) -> Result<(Examine
     Ok((page, next))
 }
 
-/// The next numbers. If the table does not list them for damage, all that there could be, and false.
+/// Returns the next numbers. If the table does not list them for damage, all that there could be, and false.
 pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec<u64>, bool), StoreFault> {
     let sql = "SELECT number FROM execution NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
@@ -63,7 +63,7 @@ pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<(Vec
     }
 }
 
-/// True if there is a row, or if damage hides whether there is.
+/// Returns true if there is a row, or if damage hides whether there is.
 pub(super) fn is_there(connection: &Connection, number: u64) -> bool {
     let sql = "SELECT 1 FROM execution NOT INDEXED WHERE number = ?1";
     let found = lookup(connection, sql, &column_number(number));
@@ -109,7 +109,7 @@ fn examine(connection: &Connection, number: u64, page: &mut ExaminedPage) -> Res
 
 type Lookup = (&'static str, &'static str, Box<dyn ToSql>);
 
-/// The indexes in which an execution must stand, each with the question that only the index answers.
+/// Returns the indexes in which an execution must stand, each with the question that only the index answers.
 fn lookups(summary: &StoredSummary) -> Vec<Lookup> {
     let number = || -> Box<dyn ToSql> { Box::new(column_number(summary.number)) };
     let mut lookups: Vec<Lookup> = vec![
@@ -157,7 +157,7 @@ fn lookup(connection: &Connection, sql: &str, key: &dyn ToSql) -> rusqlite::Resu
         .optional()
 }
 
-/// The id in a row that is otherwise damaged.
+/// Returns the id in a row that is otherwise damaged.
 pub(super) fn id_of(connection: &Connection, number: u64) -> Option<ExecutionId> {
     let sql = "SELECT execution_id FROM execution NOT INDEXED WHERE number = ?1";
     let bytes = connection
@@ -302,7 +302,7 @@ const SAME_COUNTS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// The numbers: the witnesses, and each index as long as its table.
+/// Returns the numbers: the witnesses, and each index as long as its table.
 pub(super) fn numbers(connection: &Connection, mark: &Mark) -> Result<ExaminedPage, StoreFault> {
     let mut findings = Vec::new();
     let mut told = |what: &str, error: rusqlite::Error| match reading(0, PART_INDEX, error) {

@@ -1,4 +1,4 @@
-//! One step of removal by number: takes the executions that settled first, in the order of settling.
+//! A step of removal by number: takes the executions that settled first, in the order of settling.
 //! Removes nothing for its age, and nothing that has no place in that order.
 //!
 //! A reader of the feed reads on from any place behind the highest one that was removed, so nothing is removed before what settled earlier.

@@ -1,4 +1,4 @@
-//! One step of forgetting the ids of removed executions. Removes no execution.
+//! A step of forgetting the ids of removed executions. Removes no execution.
 
 use rusqlite::Connection;
 

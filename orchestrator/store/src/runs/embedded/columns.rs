@@ -39,7 +39,7 @@ pub(super) fn place(number: u64, seq: u64) -> i64 {
     column_number(number << SEQ_BITS | seq)
 }
 
-/// The entry at a place.
+/// Returns the entry at a place.
 pub(super) fn seq_of(place: i64) -> u64 {
     place.unsigned_abs() & ((1 << SEQ_BITS) - 1)
 }
@@ -61,7 +61,7 @@ pub(super) fn optional(value: Option<i64>) -> ValueRef<'static> {
     value.map_or(ValueRef::Null, ValueRef::Integer)
 }
 
-/// The columns of a run.
+/// Returns the columns of a run.
 pub(super) fn values(run: &RunSummary) -> [ValueRef<'_>; COLUMNS] {
     let RunSummary {
         number,
@@ -99,7 +99,7 @@ pub(super) fn values(run: &RunSummary) -> [ValueRef<'_>; COLUMNS] {
     ]
 }
 
-/// The checksum over them and the namespace.
+/// Returns the checksum over them and the namespace.
 pub(super) fn sum(run: &RunSummary) -> i64 {
     checksum(
         values(run)
@@ -108,13 +108,13 @@ pub(super) fn sum(run: &RunSummary) -> i64 {
     )
 }
 
-/// The namespace in a column of that place.
+/// Returns the namespace in a column of that place.
 pub(super) fn namespace_at(row: &Row<'_>, place: usize) -> rusqlite::Result<Namespace> {
     let column: Option<String> = row.get(place)?;
     namespaces::of_column(column.as_deref()).ok_or_else(|| FromSqlError::InvalidType.into())
 }
 
-/// A row of [`SUMMARY`], checked.
+/// Returns a row of [`SUMMARY`], checked.
 pub(super) fn summary(row: &Row<'_>) -> Result<RunSummary, StoreFault> {
     let number = row.get(0).and_then(number_of).map_err(working)?;
     let read = decode(number, row).and_then(|run| Ok((run, row.get::<_, i64>(COLUMNS)?)));
@@ -156,12 +156,12 @@ fn decode(number: u64, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
     })
 }
 
-/// The id in a column.
+/// Returns the id in a column.
 pub(super) fn run_id_of(bytes: [u8; 16]) -> rusqlite::Result<RunId> {
     RunId::from_bytes(bytes).ok_or_else(|| FromSqlError::InvalidType.into())
 }
 
-/// The client's request in two columns.
+/// Returns the client's request in two columns.
 pub(super) fn request_of(
     key: Option<String>,
     digest: Option<[u8; 32]>,
@@ -173,7 +173,7 @@ pub(super) fn request_of(
     }
 }
 
-/// The checksum of an entry at a place.
+/// Returns the checksum of an entry at a place.
 pub(super) fn entry_sum(place: i64, link: &[u8], entry: &[u8]) -> i64 {
     checksum([
         ValueRef::Integer(place),
@@ -182,12 +182,12 @@ pub(super) fn entry_sum(place: i64, link: &[u8], entry: &[u8]) -> i64 {
     ])
 }
 
-/// The checksum of the digest of a revision at its document.
+/// Returns the checksum of the digest of a revision at its document.
 pub(super) fn revision_sum(content: &[u8], revision: &[u8]) -> i64 {
     checksum([ValueRef::Blob(content), ValueRef::Blob(revision)])
 }
 
-/// The checksum of a snapshot.
+/// Returns the checksum of a snapshot.
 pub(super) fn snapshot_sum(number: u64, seq: u64, bytes: &[u8]) -> i64 {
     checksum([
         ValueRef::Integer(column_number(number)),

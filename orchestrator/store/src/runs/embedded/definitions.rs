@@ -145,7 +145,7 @@ pub(super) fn overwrite(
     Ok(())
 }
 
-/// Why a change of what has that version, or is not there, is not what was expected.
+/// Returns the reason why a change of what has that version, or is not there, is not what was expected.
 fn refusal(expected: ExpectedVersion, version: Option<u64>) -> Option<DefinitionOutcome> {
     match (expected, version) {
         (ExpectedVersion::Any, _) | (ExpectedVersion::New, None) => None,
@@ -183,7 +183,7 @@ fn insert(connection: &Connection, definition: &Definition) -> rusqlite::Result<
     Ok(())
 }
 
-/// The name with the kind in front, so that one index serves all kinds.
+/// Returns the name with the kind in front, so that one index serves all kinds.
 fn name_in_row(kind: DefinitionKind, name: &str) -> String {
     format!("{}:{name}", kind as u8)
 }
@@ -202,13 +202,13 @@ fn values<'a>(definition: &'a Definition, name: &'a str) -> [ValueRef<'a>; COLUM
     ]
 }
 
-/// The checksum over them and the namespace.
+/// Returns the checksum over them and the namespace.
 fn sum(definition: &Definition, name: &str) -> i64 {
     let columns = values(definition, name).into_iter();
     checksum(columns.chain(namespaces::covered(&definition.namespace)))
 }
 
-/// The definition of that name.
+/// Returns the definition of that name.
 pub(super) fn find(
     connection: &Connection,
     kind: DefinitionKind,
@@ -235,7 +235,7 @@ pub(super) fn version_of(
         .optional()
 }
 
-/// The definition of that number.
+/// Returns the definition of that number.
 pub(super) fn at(connection: &Connection, number: u64) -> Result<Option<Definition>, StoreFault> {
     one(connection, "number", [column_number(number)])
 }
@@ -382,7 +382,7 @@ fn corrupt(number: u64) -> StoreFault {
     StoreFault::CorruptDefinition { number }
 }
 
-/// A row of [`NAMES`], checked.
+/// Returns a row of [`NAMES`], checked.
 fn decode(row: &Row<'_>) -> Result<Definition, StoreFault> {
     let number = row.get(0).and_then(number_of).map_err(working)?;
     let read = || -> rusqlite::Result<_> {

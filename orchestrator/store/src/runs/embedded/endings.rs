@@ -9,7 +9,7 @@ use crate::database::connection::{is_damage, working};
 use crate::database::values::{column_number, number_of};
 use crate::runs::stored::{EndedPage, RunSummary};
 
-/// A place as a column, which sorts as the places do.
+/// Returns a place as a column, which sorts as the places do.
 pub(super) fn column(place: u64) -> [u8; 8] {
     place.to_be_bytes()
 }
@@ -41,7 +41,7 @@ pub(super) fn page(connection: &Connection, after: u64, limit: i64) -> Result<En
     Ok(page)
 }
 
-/// A run that has ended, with its place.
+/// Returns a run that has ended, with its place.
 fn ended(connection: &Connection, number: u64) -> Result<(Option<u64>, RunSummary), StoreFault> {
     let sql = format!("SELECT {SUMMARY}, ending FROM run WHERE number = ?1");
     let damaged = |error| reading(number, PART_ROW, error);
@@ -55,7 +55,7 @@ fn ended(connection: &Connection, number: u64) -> Result<(Option<u64>, RunSummar
     }
 }
 
-/// The place of a run; `None` if it has none.
+/// Returns the place of a run; `None` if it has none.
 pub(super) fn place_of(connection: &Connection, number: u64) -> Result<Option<u64>, StoreFault> {
     let sql = "SELECT ending FROM run WHERE number = ?1";
     let found = connection

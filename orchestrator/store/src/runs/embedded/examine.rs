@@ -21,37 +21,37 @@ use crate::database::mark::Mark;
 /// Something that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFinding {
-    /// One run is damaged.
+    /// A run is damaged.
     Run {
-        /// Its number.
+        /// Number.
         number: u64,
-        /// Its id, if that can be read.
+        /// Id, if that can be read.
         run_id: Option<RunId>,
         /// What of it is damaged or missing.
         parts: Vec<&'static str>,
     },
     /// A content is damaged, or nothing refers to it.
     Content {
-        /// Its digest, if that can be read.
+        /// Digest, if that can be read.
         digest: Option<[u8; 32]>,
         /// The numbers of the runs that refer to it.
         runs: Vec<u64>,
         /// The numbers of the definitions that refer to it.
         definitions: Vec<u64>,
     },
-    /// One saved plan or action profile is damaged.
+    /// A saved plan or action profile is damaged.
     Definition {
-        /// Its number.
+        /// Number.
         number: u64,
     },
-    /// One notice is damaged.
+    /// A notice is damaged.
     Notice {
-        /// Its number.
+        /// Number.
         number: u64,
     },
     /// What is left of a removed run is damaged.
     Removed {
-        /// Its number, as far as it can be read.
+        /// Number, as far as it can be read.
         number: u64,
     },
     /// The store as a whole does not add up.
@@ -132,7 +132,7 @@ impl RunExaminer {
         })
     }
 
-    /// The connection, for a copy.
+    /// Returns the connection, for a copy.
     pub(super) fn into_connection(self) -> Connection {
         self.connection
     }
@@ -154,7 +154,7 @@ impl RunExaminer {
         pages::is_there(&self.connection, number)
     }
 
-    /// The id in a row that may be damaged.
+    /// Returns the id in a row that may be damaged.
     ///
     /// # Errors
     /// If the file cannot be read at all.
@@ -246,7 +246,7 @@ impl RunExamination {
         }
     }
 
-    /// True if nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.n_damaged == 0 && self.n_store_findings == 0
     }

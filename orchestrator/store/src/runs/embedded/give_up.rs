@@ -21,7 +21,7 @@ pub enum RunGivenUp {
     Missing,
     /// It is gone for good.
     Done {
-        /// Its id, if it could be read; it is refused as used, as that of a removed run is.
+        /// Id, if it could be read; it is refused as used, as that of a removed run is.
         run_id: Option<RunId>,
     },
 }

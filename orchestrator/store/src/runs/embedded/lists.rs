@@ -215,7 +215,7 @@ impl Stretch {
         Ok(())
     }
 
-    /// The highest priority below that one.
+    /// Returns the highest priority below that one.
     fn next_priority(&self, connection: &Connection, below: Option<i64>) -> Result<Option<i64>, StoreFault> {
         let (condition, key) = match below {
             Some(below) => (" AND priority < ?A", vec![below]),
@@ -241,7 +241,7 @@ impl Stretch {
             .map_err(working)
     }
 
-    /// A condition on these further parameters, which it calls `?A`, `?B` and `?C`, and all parameters.
+    /// Returns a condition on these further parameters, which it calls `?A`, `?B` and `?C`, and all parameters.
     fn bound(&self, condition: &str, further: &[i64]) -> (String, Vec<Value>) {
         let mut parameters = self.parameters.clone();
         let mut condition = condition.to_owned();
@@ -275,7 +275,7 @@ impl Looking {
     }
 }
 
-/// The keys of a page behind `behind`, out of all these stretches together.
+/// Returns the keys of a page behind `behind`, out of all these stretches together.
 pub(super) fn keys(
     connection: &Connection,
     stretches: &[Stretch],
@@ -287,7 +287,7 @@ pub(super) fn keys(
     merged(stretches, look, |one, other| order.compare(*one, *other), limit)
 }
 
-/// The places of open input requests of a page, and where the next one goes on.
+/// Returns the places of open input requests of a page, and where the next one goes on.
 pub(super) fn open_requests(
     connection: &Connection,
     scopes: Option<&[Scope]>,

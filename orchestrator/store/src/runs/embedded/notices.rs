@@ -137,7 +137,7 @@ pub(super) fn places(
     Ok(places)
 }
 
-/// A row of [`NAMES`]; `None` if it is damaged.
+/// Returns a row of [`NAMES`]; `None` if it is damaged.
 fn decode(row: &Row<'_>) -> Result<Option<StoredNotice>, StoreFault> {
     let read = || -> rusqlite::Result<_> {
         let notice = StoredNotice {

@@ -1,4 +1,4 @@
-//! Why a write does not become part of a transaction. Undoes nothing.
+//! Reason why a write does not become part of a transaction. Undoes nothing.
 
 use crate::StoreFault;
 use crate::database::connection::working;

@@ -186,7 +186,7 @@ pub(super) fn delete(connection: &Connection, number: u64) -> Result<usize, Stor
     delete().map_err(|error| reading(number, PART_ROW, error))
 }
 
-/// A key that an index holds already, or lacks, is damage of that one run.
+/// Returns a key that an index holds already, or lacks, is damage of that one run.
 pub(super) fn damage(number: u64, error: rusqlite::Error) -> StoreFault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation) => corrupt(number, PART_REMOVED),

@@ -15,7 +15,7 @@ use crate::runs::write::{ClientRequest, RunConflict};
 /// Columns in the order in which they are bound, read and summed; the sum is the one behind them.
 const NAMES: &str = "place, key, number, run_id, digest, checksum";
 
-/// One row.
+/// A row.
 pub(super) struct Answered {
     pub(super) place: u64,
     number: u64,
@@ -54,7 +54,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// The answered request of that key.
+/// Returns the answered request of that key.
 pub(super) fn by_key(connection: &Connection, key: &str) -> Result<Option<Answered>, StoreFault> {
     match one(connection, "key", [key])? {
         Some(answered) if answered.request.key != key => Err(corrupt(answered.number, PART_REQUEST)),
@@ -62,12 +62,12 @@ pub(super) fn by_key(connection: &Connection, key: &str) -> Result<Option<Answer
     }
 }
 
-/// The answered request at a place.
+/// Returns the answered request at a place.
 pub(super) fn at(connection: &Connection, place: u64) -> Result<Option<Answered>, StoreFault> {
     one(connection, "place", [column_number(place)])
 }
 
-/// The answered requests about a run, whole or damaged.
+/// Returns the answered requests about a run, whole or damaged.
 pub(super) fn of_run(connection: &Connection, number: u64) -> Result<Vec<Answered>, StoreFault> {
     let sql = format!("SELECT {NAMES} FROM request WHERE number = ?1 ORDER BY place");
     let damaged = |error| reading(number, PART_REQUEST, error);
@@ -89,7 +89,7 @@ fn one(connection: &Connection, column: &str, key: impl Params) -> Result<Option
     found.transpose()
 }
 
-/// A row of [`NAMES`], checked.
+/// Returns a row of [`NAMES`], checked.
 fn decode(row: &Row<'_>) -> Result<Answered, StoreFault> {
     let number = row.get(2).and_then(number_of).map_err(working)?;
     let read = || -> rusqlite::Result<_> {

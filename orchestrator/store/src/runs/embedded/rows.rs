@@ -19,7 +19,7 @@ use crate::runs::definitions::{Scope, StoredRevision};
 use crate::runs::stored::{JournalEntry, RunSummary, StoredInputRequest};
 use crate::runs::write::Snapshot;
 
-/// The number of a run, from the index alone, so that damage elsewhere can be told apart.
+/// Returns the number of a run, from the index alone, so that damage elsewhere can be told apart.
 pub(super) fn number(connection: &Connection, id: &RunId) -> Result<Option<u64>, StoreFault> {
     number_by(
         connection,
@@ -28,7 +28,7 @@ pub(super) fn number(connection: &Connection, id: &RunId) -> Result<Option<u64>,
     )
 }
 
-/// The number of the run that a request of that key has created.
+/// Returns the number of the run that a request of that key has created.
 fn number_by_request(connection: &Connection, key: &str) -> Result<Option<u64>, StoreFault> {
     number_by(connection, "SELECT number FROM run WHERE request_key = ?1", [key])
 }
@@ -41,7 +41,7 @@ fn number_by(connection: &Connection, sql: &str, key: impl Params) -> Result<Opt
     found.map(number_of).transpose().map_err(working)
 }
 
-/// The row of a number; `None` if there is none.
+/// Returns the row of a number; `None` if there is none.
 pub(super) fn row(connection: &Connection, number: u64) -> Result<Option<RunSummary>, StoreFault> {
     let sql = format!("SELECT {SUMMARY} FROM run WHERE number = ?1");
     let found = connection.prepare_cached(&sql).and_then(|mut select| {
@@ -53,7 +53,7 @@ pub(super) fn row(connection: &Connection, number: u64) -> Result<Option<RunSumm
         .transpose()
 }
 
-/// The run of that id.
+/// Returns the run of that id.
 pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunSummary>, StoreFault> {
     let Some(number) = number(connection, id)? else {
         return Ok(None);
@@ -64,7 +64,7 @@ pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunSumma
     }
 }
 
-/// The id in a row that may be damaged otherwise.
+/// Returns the id in a row that may be damaged otherwise.
 pub(super) fn run_id_at(connection: &Connection, number: u64) -> Result<Option<RunId>, StoreFault> {
     let sql = "SELECT run_id FROM run NOT INDEXED WHERE number = ?1";
     let read = connection.query_row(sql, [column_number(number)], |row| row.get::<_, [u8; 16]>(0));
@@ -77,7 +77,7 @@ pub(super) fn run_id_at(connection: &Connection, number: u64) -> Result<Option<R
     }
 }
 
-/// The run that a request of that key has created, removed or not, and the digest of the request.
+/// Returns the run that a request of that key has created, removed or not, and the digest of the request.
 pub(super) fn created_by(
     connection: &Connection,
     key: &str,
@@ -165,7 +165,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Option<JournalEntry>> {
     }))
 }
 
-/// The content of that digest, checked.
+/// Returns the content of that digest, checked.
 pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Option<Bytes>, StoreFault> {
     let sql = "SELECT digest, bytes FROM content WHERE digest = ?1";
     let found = connection.prepare_cached(sql).and_then(|mut select| {
@@ -187,7 +187,7 @@ pub(super) fn content(connection: &Connection, digest: &[u8; 32]) -> Result<Opti
     }
 }
 
-/// The document of a revision, checked.
+/// Returns the document of a revision, checked.
 pub(super) fn revision(
     connection: &Connection,
     revision: &[u8; 32],
@@ -201,7 +201,7 @@ pub(super) fn revision(
     Ok(Some(StoredRevision { content, document }))
 }
 
-/// The digest of the content that holds the document of a revision, and that something of these scopes refers to.
+/// Returns the digest of the content that holds the document of a revision, and that something of these scopes refers to.
 pub(super) fn content_of_revision(
     connection: &Connection,
     revision: &[u8; 32],
@@ -237,7 +237,7 @@ pub(super) fn content_of_revision(
     }
 }
 
-/// The condition that a row of the table belongs to one of these scopes.
+/// Returns the condition that a row of the table belongs to one of these scopes.
 fn condition_of(table: &str, scopes: &[Scope], parameters: &mut Vec<Value>) -> String {
     let mut any = vec!["false".to_owned()];
     for scope in scopes {
@@ -255,7 +255,7 @@ fn condition_of(table: &str, scopes: &[Scope], parameters: &mut Vec<Value>) -> S
     format!("({})", any.join(" OR "))
 }
 
-/// A row of `digest, revision, revision_checksum, bytes`: the digest, and whether everything agrees with it.
+/// Returns a row of `digest, revision, revision_checksum, bytes`: the digest, and whether everything agrees with it.
 pub(super) fn content_of(row: &Row<'_>) -> rusqlite::Result<([u8; 32], bool)> {
     let digest: [u8; 32] = row.get(0)?;
     let revision: Option<[u8; 32]> = row.get(1)?;
@@ -265,7 +265,7 @@ pub(super) fn content_of(row: &Row<'_>) -> rusqlite::Result<([u8; 32], bool)> {
     Ok((digest, is_sound))
 }
 
-/// The digest of the content at a place, if its bytes have it.
+/// Returns the digest of the content at a place, if its bytes have it.
 pub(super) fn content_at(connection: &Connection, place: u64) -> Result<Option<[u8; 32]>, StoreFault> {
     let sql = "SELECT digest, revision, revision_checksum, bytes FROM content NOT INDEXED WHERE place = ?1";
     let found = connection.prepare_cached(sql).and_then(|mut select| {
@@ -281,7 +281,7 @@ pub(super) fn content_at(connection: &Connection, place: u64) -> Result<Option<[
     }
 }
 
-/// The first run that refers to a content; 0 if none does.
+/// Returns the first run that refers to a content; 0 if none does.
 fn first_pin(connection: &Connection, digest: &[u8; 32]) -> Result<u64, StoreFault> {
     Ok(pins(connection, digest)?.first().copied().unwrap_or_default())
 }
@@ -317,7 +317,7 @@ pub(super) fn is_pinned(connection: &Connection, digest: &[u8; 32]) -> rusqlite:
     connection.prepare_cached(sql)?.exists([digest])
 }
 
-/// The numbers of the definitions that refer to a content.
+/// Returns the numbers of the definitions that refer to a content.
 pub(super) fn pins_of_definitions(
     connection: &Connection,
     digest: &[u8; 32],
@@ -334,7 +334,7 @@ pub(super) fn pins_of_definitions(
         .map_err(working)
 }
 
-/// The contents that a run refers to, or under its negative number a definition.
+/// Returns the contents that a run refers to, or under its negative number a definition.
 pub(super) fn digests(connection: &Connection, number: i64) -> rusqlite::Result<Vec<[u8; 32]>> {
     connection
         .prepare_cached("SELECT digest FROM pin WHERE number = ?1")?
@@ -346,7 +346,7 @@ pub(super) fn digests(connection: &Connection, number: i64) -> rusqlite::Result<
 pub(super) const INPUT_REQUEST: &str = "place, input_request_id, number, run_id, kind, state, owner, opened_at, \
      due_at, closed_at, record, checksum, namespace";
 
-/// The checksum of an input request of the run of that number.
+/// Returns the checksum of an input request of the run of that number.
 pub(super) fn input_request_sum(number: u64, request: &StoredInputRequest) -> i64 {
     let columns = [
         ValueRef::Integer(column_number(request.number)),
@@ -367,7 +367,7 @@ pub(super) fn input_request_sum(number: u64, request: &StoredInputRequest) -> i6
 /// An input request with the number of its run.
 pub(super) type OfRun = (u64, StoredInputRequest);
 
-/// The input request of that id.
+/// Returns the input request of that id.
 pub(super) fn input_request(
     connection: &Connection,
     id: &InputRequestId,
@@ -378,7 +378,7 @@ pub(super) fn input_request(
     }
 }
 
-/// The input request at a place.
+/// Returns the input request at a place.
 pub(super) fn input_request_at(connection: &Connection, place: u64) -> Result<Option<OfRun>, StoreFault> {
     one_input_request(connection, "place", [column_number(place)])
 }
@@ -399,7 +399,7 @@ fn one_input_request(
     found.transpose()
 }
 
-/// A row of [`INPUT_REQUEST`], checked.
+/// Returns a row of [`INPUT_REQUEST`], checked.
 pub(super) fn decode_input_request(row: &Row<'_>) -> Result<OfRun, StoreFault> {
     let number = row.get(2).and_then(number_of).map_err(working)?;
     let read = || -> rusqlite::Result<_> {
@@ -425,7 +425,7 @@ pub(super) fn decode_input_request(row: &Row<'_>) -> Result<OfRun, StoreFault> {
     }
 }
 
-/// The input requests of a run, whole or damaged.
+/// Returns the input requests of a run, whole or damaged.
 pub(super) fn input_requests_of(
     connection: &Connection,
     number: u64,

@@ -148,7 +148,7 @@ impl Census {
         })
     }
 
-    /// The first thing that is not as the witnesses say: what was counted, how many there must be, how many there are,
+    /// Returns the first thing that is not as the witnesses say: what was counted, how many there must be, how many there are,
     /// and whether something is missing.
     fn unequal(&self, tally: &Tally, mark: &Mark) -> Option<(&'static str, u64, u64, bool)> {
         // In a damaged file a count may be anything.

@@ -103,7 +103,7 @@ fn values(removed: &RemovedRun) -> [ValueRef<'_>; COLUMNS] {
     ]
 }
 
-/// A row of [`NAMES`], checked.
+/// Returns a row of [`NAMES`], checked.
 fn decode(row: &Row<'_>) -> Result<RemovedRun, StoreFault> {
     let number = row.get(0).and_then(number_of).map_err(working)?;
     let read = || -> rusqlite::Result<_> {

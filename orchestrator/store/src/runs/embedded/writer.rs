@@ -104,7 +104,7 @@ fn apply_one(connection: &Connection, tally: &mut Tally, write: &RunWrite) -> Re
     }
 }
 
-/// A run that is not there yet, before its first entry.
+/// Returns a run that is not there yet, before its first entry.
 fn new(
     connection: &Connection,
     tally: &mut Tally,

@@ -28,7 +28,7 @@ pub(super) fn hold(spans: &[Span]) {
     }
 }
 
-/// The attempts that were handed to workers, by their spans.
+/// Returns the attempts that were handed to workers, by their spans.
 fn attempts(settlement: &Settlement) -> BTreeSet<Vec<u8>> {
     let execution_id = settlement.result.execution_id;
     let ids = settlement.audit.iter().filter_map(|entry| match &entry.kind {

@@ -75,7 +75,7 @@ fn expired_and_future_certificates_are_refused() {
     }
 }
 
-/// A list of the authority that revokes this number, valid until then.
+/// Returns a list of the authority that revokes this number, valid until then.
 fn crl(authority: &Authority, revoked: u64, until: i32) -> CertificateRevocationListDer<'static> {
     let params = CertificateRevocationListParams {
         this_update: date_time_ymd(2020, 1, 1),

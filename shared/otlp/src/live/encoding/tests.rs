@@ -23,7 +23,7 @@ fn context(id: u64) -> SpanContext {
     )
 }
 
-/// A span with something in every field.
+/// Returns a span with something in every field.
 fn full() -> SpanData {
     let attributes = vec![
         KeyValue::new("text", "é"),

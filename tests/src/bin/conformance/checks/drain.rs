@@ -76,7 +76,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-/// A worker that has read its welcome: before that there is nothing to drain.
+/// Returns a worker that has read its welcome: before that there is nothing to drain.
 async fn settled(scene: &Scene) -> Result<(Play, Session), Fault> {
     let (play, session) = Play::begin(scene).await?;
     session

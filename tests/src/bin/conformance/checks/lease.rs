@@ -69,7 +69,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-/// A session with a short lease, whose first heartbeats are acknowledged.
+/// Returns a session with a short lease, whose first heartbeats are acknowledged.
 async fn leased(scene: &Scene, lease: Duration) -> Result<(Play, Session), Fault> {
     let mut play = Play::start(scene).await?;
     play.leave_books_alone();

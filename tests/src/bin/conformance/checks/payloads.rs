@@ -148,7 +148,7 @@ async fn returns(session: &Session, payload: Opaque) -> Result<(), Fault> {
     })
 }
 
-/// An object of exactly so many bytes, encoded.
+/// Returns an object of exactly so many bytes, encoded.
 fn filled(bytes: usize) -> Opaque {
     let with = |fill: usize| {
         to_opaque(&Map::from_iter([(

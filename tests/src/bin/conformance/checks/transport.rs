@@ -217,7 +217,7 @@ async fn a_flood_of_breaks_is_survived(scene: Scene) -> Result<(), Fault> {
     play.must_still_work(&session).await
 }
 
-/// A message of a kind that no revision knows.
+/// Returns a message of a kind that no revision knows.
 fn unknown(seq: u64, bytes: usize) -> Vec<u8> {
     let mut message = SessionResponse { seq, message: None }.encode_to_vec();
     prost::encoding::encode_varint(999 << 3 | 2, &mut message);

@@ -154,7 +154,7 @@ async fn unknown_fields_are_ignored(scene: Scene) -> Result<(), Fault> {
     demand(output["a"] == 1, || format!("expected the payload, got {output}"))
 }
 
-/// A message of the arm with this number, with unknown fields inside and outside of it.
+/// Returns a message of the arm with this number, with unknown fields inside and outside of it.
 fn with_unknown_fields(seq: u64, arm: u64, mut inside: Vec<u8>) -> Vec<u8> {
     unknown_field(&mut inside);
     let mut bytes = SessionResponse { seq, message: None }.encode_to_vec();

@@ -88,7 +88,7 @@ fn definition(n: u64) -> DefinitionWrite {
     }
 }
 
-/// How many runs the pages of a list have; each of them may be empty.
+/// Returns the number of runs that the pages of a list have; each of them may be empty.
 fn found(reader: &dyn RunReader, filter: &RunFilter) -> usize {
     let (mut n_found, mut behind) = (0, None);
     for _ in 0..PAGES_MAX {

@@ -161,7 +161,7 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
     }
 }
 
-/// All pages, each read from where the one before says that it goes on.
+/// Returns all pages, each read from where the one before says that it goes on.
 fn paged<T>(
     read: impl Fn(Option<T>) -> DefinitionPage,
     next: impl Fn(&DefinitionPage) -> Option<T>,

@@ -11,7 +11,7 @@ fn page(subject: &mut dyn ReopenableRuns, after: u64, limit: usize) -> EndedPage
     page
 }
 
-/// The seeds at the places behind that one.
+/// Returns the seeds at the places behind that one.
 fn behind(subject: &mut dyn ReopenableRuns, after: u64, seeds: &[u64]) -> Vec<(u64, u64)> {
     let seed_of = |run_id| {
         let found = seeds

@@ -7,7 +7,7 @@ use super::sample::revision;
 use super::{Make, ReopenableRuns, RunSample, commit, reader};
 use escapement_store::runs::{Content, ExpectedVersion, Scope, StoredRevision};
 
-/// A revision as it is found within these scopes, by each of the two ways to it.
+/// Returns a revision as it is found within these scopes, by each of the two ways to it.
 fn found_within(
     subject: &mut dyn ReopenableRuns,
     digest: &[u8; 32],
@@ -20,7 +20,7 @@ fn found_within(
     found
 }
 
-/// The document of a revision as it is seen from these namespaces of these owners.
+/// Returns the document of a revision as it is seen from these namespaces of these owners.
 fn seen_from(
     subject: &mut dyn ReopenableRuns,
     digest: &[u8; 32],

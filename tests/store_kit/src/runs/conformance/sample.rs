@@ -8,7 +8,7 @@ use escapement_store::runs::{
     DefinitionWrite, ExpectedVersion, NewInputRequest, NewRun, RunBatch, RunProgress, RunWrite, Snapshot,
 };
 
-/// One run, made of a seed; the same seed gives the same run.
+/// A run, made of a seed; the same seed gives the same run.
 #[derive(Clone, Debug)]
 pub struct RunSample {
     seed: u64,
@@ -17,7 +17,7 @@ pub struct RunSample {
 }
 
 impl RunSample {
-    /// A run with every index column in use.
+    /// Creates a run with every index column in use.
     pub fn new(seed: u64) -> Self {
         let name = |what: &str, n: u64| Some(format!("{what} {}", seed % n));
         Self {
@@ -54,7 +54,7 @@ impl RunSample {
         }
     }
 
-    /// A write that appends so many entries.
+    /// Returns a write that appends so many entries.
     pub fn append(&self, next_seq: u64, n_entries: u64) -> RunWrite {
         let behind = next_seq + n_entries;
         RunWrite {
@@ -63,19 +63,19 @@ impl RunSample {
         }
     }
 
-    /// A write that appends the last entry.
+    /// Returns a write that appends the last entry.
     pub fn end(&self, next_seq: u64) -> RunWrite {
         let mut write = self.append(next_seq, 1);
         write.progress = self.ended(next_seq);
         write
     }
 
-    /// The entry of that number.
+    /// Returns the entry of that number.
     pub fn entry(&self, seq: u64) -> Bytes {
         format!("entry {seq} of run {}", self.seed).into()
     }
 
-    /// The index columns that change, after that entry.
+    /// Returns the index columns that change, after that entry.
     pub fn progress(&self, seq: u64) -> RunProgress {
         let updated_at = self.created.created_at + i64::try_from(seq).expect("small");
         RunProgress {
@@ -97,7 +97,7 @@ impl RunSample {
         }
     }
 
-    /// A snapshot after that entry.
+    /// Returns a snapshot after that entry.
     pub fn snapshot(&self, seq: u64) -> Option<Snapshot> {
         Some(Snapshot {
             seq,
@@ -105,7 +105,7 @@ impl RunSample {
         })
     }
 
-    /// An input request of it.
+    /// Returns an input request of it.
     pub fn input_request(&self, n: u64) -> NewInputRequest {
         NewInputRequest {
             namespace: self.created.namespace.clone(),
@@ -132,12 +132,12 @@ impl RunSample {
     }
 }
 
-/// A content made of a number.
+/// Returns a content made of a number.
 pub(super) fn content(n: u64) -> Content {
     Content::new(format!("content {n}").repeat(1 + n as usize % 900).into())
 }
 
-/// A document made of a number, of that revision.
+/// Returns a document made of a number, of that revision.
 pub(super) fn revision(n: u64, digest: [u8; 32]) -> Content {
     Content::of_revision(format!("document {n}").into(), digest)
 }
@@ -245,7 +245,7 @@ pub fn random_revision(n: u64) -> Content {
 /// Definitions of [`random_definition`]: those of each kind with the names from 0 on.
 pub const RANDOM_DEFINITIONS: u64 = 4;
 
-/// A definition that is made, changed or deleted; now and then one that cannot be.
+/// Returns a definition that is made, changed or deleted; now and then one that cannot be.
 pub fn random_definition(dice: &mut Dice) -> DefinitionWrite {
     let expected = match dice.below(4) {
         0 => ExpectedVersion::New,

@@ -22,7 +22,7 @@ use escapement_store::runs::{Definition, DefinitionKind, DefinitionWrite};
 use escapement_store::runs::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use escapement_store::runs::{RunRemoval, RunsRemoved};
 
-/// One change; the same changes make the same contents.
+/// A change; the same changes make the same contents.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A batch that was not refused.
@@ -115,7 +115,7 @@ struct Brought<'a> {
 }
 
 impl RunContents {
-    /// Why the batch cannot be.
+    /// Returns the reason why the batch cannot be.
     pub(super) fn refusal(&self, batch: &RunBatch) -> Option<BatchOutcome> {
         let mut brought = Brought::default();
         batch.writes().iter().find_map(|write| {
@@ -328,7 +328,7 @@ impl RunContents {
         due.take(RUNS_REMOVED_PER_STEP_MAX).count()
     }
 
-    /// True if a step would remove something.
+    /// Returns true if a step would remove something.
     pub(super) fn has_due(&self, policy: &RunRemoval, now_unix_ms: i64) -> bool {
         self.n_ids_due(policy, now_unix_ms) > 0 || !self.due(policy, now_unix_ms).0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One jq filter on one JSON document. No modules, no files, no further inputs.
+//! A jq filter on one JSON document. No modules, no files, no further inputs.
 
 use crate::eval::parent::Reply;
 use escapement_wire::json::outside;

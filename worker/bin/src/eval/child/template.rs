@@ -1,4 +1,4 @@
-//! One template with its data. No loader, so it can neither include nor import;
+//! A template with its data. No loader, so it can neither include nor import;
 //! nothing but the data is in reach.
 
 use crate::eval::parent::Reply;
@@ -39,7 +39,7 @@ pub(super) fn render(template: &str, document: &[u8], bytes_max: usize) -> Reply
     }
 }
 
-/// The text of an error and its causes, with the part of the template that it is about: a name that has no value.
+/// Returns the text of an error and its causes, with the part of the template that it is about: a name that has no value.
 fn describe(error: &minijinja::Error, template: &str) -> String {
     let mut text = error.to_string();
     let part = error.range().and_then(|range| template.get(range));

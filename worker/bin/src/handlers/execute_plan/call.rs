@@ -34,7 +34,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Why a call was given up.
+/// Reason why a call was given up.
 enum Ended {
     /// Asking again would not help.
     Refused(Status),

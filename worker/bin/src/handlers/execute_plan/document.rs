@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// The request for this attempt of the parent's step.
+/// Returns the request for this attempt of the parent's step.
 /// Made once per attempt, so that it can be sent again unchanged.
 pub(super) fn request(
     plan: Map<String, Value>,
@@ -145,7 +145,7 @@ fn to_plan(document: Map<String, Value>) -> Result<Plan, StepError> {
     Plan::decode(message.encode_to_vec().as_slice()).map_err(|error| wrong(error.to_string()))
 }
 
-/// The messages of the API.
+/// Returns the messages of the API.
 pub(super) fn descriptors() -> &'static DescriptorPool {
     static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         DescriptorPool::decode(escapement_wire::DESCRIPTORS).expect("the build wrote a descriptor set")

@@ -34,12 +34,12 @@ pub(super) fn judge(result: &PlanResult, context: &StepContext) -> Result<(), St
     Err(told)
 }
 
-/// The result as the contract writes it.
+/// Returns the result as the contract writes it.
 pub(super) fn to_json(result: &PlanResult) -> Result<Value, StepError> {
     message_json("escapement.v1.PlanResult", &result.encode_to_vec())
 }
 
-/// The error as the contract writes it; without its diagnostic data and its cause if it would be too
+/// Returns the error as the contract writes it; without its diagnostic data and its cause if it would be too
 /// large or too deep for the diagnostic data of the step's own error.
 fn error_json(mut error: ExecutionError) -> Result<Value, StepError> {
     let whole = message_json(ERROR, &error.encode_to_vec())?;

@@ -22,7 +22,7 @@ pub struct Tool {
     pub parameters: Option<Map<String, Value>>,
 }
 
-/// Whether the model has to call a tool.
+/// True if the model has to call a tool.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum ToolChoice {
@@ -36,7 +36,7 @@ pub enum ToolChoice {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedTool {
-    /// As in `tools`.
+    /// Same as in `tools`.
     pub name: String,
 }
 
@@ -46,7 +46,7 @@ pub struct NamedTool {
 pub struct ToolCall {
     /// The model's id of it, which the answer to it names.
     pub id: String,
-    /// As in `tools`, if the model keeps to them.
+    /// Same as in `tools`, if the model keeps to them.
     pub name: String,
     /// An object; the model's text if that is none.
     pub arguments: Value,
@@ -82,7 +82,7 @@ impl Names {
         Ok(names)
     }
 
-    /// The name itself, or with a number behind it if another tool has it.
+    /// Returns the name itself, or with a number behind it if another tool has it.
     fn free(&self, name: &str) -> String {
         let numbered = (2..).map(|number| {
             let end = format!("_{number}");
@@ -97,13 +97,13 @@ impl Names {
             .expect("there are more numbers than tools")
     }
 
-    /// The name of a tool at the endpoint.
+    /// Returns the name of a tool at the endpoint.
     fn at_endpoint(&self, tool: &str) -> String {
         let found = self.0.iter().find(|(_, own)| *own == tool);
         found.map_or_else(|| plain(tool), |(name, _)| name.clone())
     }
 
-    /// The tool that the endpoint means.
+    /// Returns the tool that the endpoint means.
     fn tool(&self, name: &str) -> String {
         self.0.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
@@ -150,7 +150,7 @@ impl Names {
         calls.iter().map(call).collect()
     }
 
-    /// The calls that an answer asks for.
+    /// Returns the calls that an answer asks for.
     ///
     /// # Errors
     /// What is wrong with them.

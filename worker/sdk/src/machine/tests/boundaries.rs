@@ -44,14 +44,14 @@ struct Simulation {
     to_orchestrator: VecDeque<(u64, SessionRequest)>,
     to_worker: VecDeque<(u64, SessionResponse)>,
     is_open: bool,
-    /// When handler tasks end, with the tokens; `None` for those that wait for a cancel.
+    /// Ends of handler tasks, with the tokens; `None` for those that wait for a cancel.
     tasks: BTreeMap<AttemptToken, (Option<u64>, String)>,
     ever_started: BTreeSet<AttemptToken>,
     delivered: usize,
     breaks: Vec<usize>,
 }
 
-/// What the orchestrator knows.
+/// State of the orchestrator.
 #[derive(Default)]
 struct Books {
     seq: u64,
@@ -60,11 +60,11 @@ struct Books {
     last_hello: u64,
     is_up: bool,
     assigned_seq: BTreeMap<Bytes, u64>,
-    /// Steps that nobody has.
+    /// Steps that no worker has.
     waiting: VecDeque<&'static str>,
     held: BTreeMap<Bytes, Held>,
     settled: BTreeMap<&'static str, &'static str>,
-    /// As first reported.
+    /// Outcomes as first reported.
     outcomes: BTreeMap<Bytes, AttemptOutcome>,
     next_token: u8,
     out: Vec<Response>,
@@ -229,7 +229,7 @@ impl Simulation {
         }
     }
 
-    /// One more message was delivered. True if the link breaks behind it.
+    /// Counts one more delivered message. Returns true if the link breaks after it.
     fn counts(&mut self) -> bool {
         self.delivered += 1;
         self.breaks.contains(&self.delivered)
@@ -250,7 +250,7 @@ impl Simulation {
         }
     }
 
-    /// Everything on its way is lost.
+    /// Drops everything in transit.
     fn cut(&mut self) {
         self.to_orchestrator.clear();
         self.to_worker.clear();
@@ -282,7 +282,7 @@ impl Books {
                     }
                 }
                 for rejected in acks.rejected {
-                    // There is room for three of four.
+                    // Three of four fit.
                     let held = self
                         .held
                         .remove(&rejected.attempt_token)
@@ -355,7 +355,7 @@ impl Books {
         self.out.push(snapshot_request(1));
     }
 
-    /// Hands out all that waits, but for `last` one message at a time.
+    /// Assigns all waiting steps; all except `last` one message after the other.
     fn offer(&mut self) {
         for action in std::mem::take(&mut self.waiting) {
             let running = self.held.len();
@@ -417,7 +417,7 @@ impl Books {
         assert_eq!(before, None, "{action} is settled once");
     }
 
-    /// Whatever was handed out up to the assignments that the worker had read is listed.
+    /// Checks that a snapshot lists every assignment that the worker had read.
     fn check(&self, snapshot: &Snapshot) {
         let listed: BTreeSet<&Bytes> = snapshot
             .in_flight

@@ -40,7 +40,7 @@ struct Chaos {
     tasks: BTreeMap<AttemptToken, String>,
     ever: BTreeSet<AttemptToken>,
     met_peers: bool,
-    /// How often the configured orchestrator was another process.
+    /// Number of restarts of the configured orchestrator.
     n_boots: u8,
     /// The clock jumped, and no timer has fired since.
     is_late: bool,
@@ -199,7 +199,7 @@ impl Chaos {
         );
     }
 
-    /// The worker is asked to stop, and nobody answers any more.
+    /// Stops the worker while no orchestrator answers.
     fn settle(&mut self) {
         while !self.tasks.is_empty() {
             self.end_a_task();
@@ -210,7 +210,7 @@ impl Chaos {
         assert_eq!(self.stage.machine.orchestrators().count(), 0);
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.dice.roll(bound as u64)).unwrap()
     }

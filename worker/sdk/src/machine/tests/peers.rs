@@ -11,7 +11,7 @@ use escapement_wire::worker::v1::session_response::Message as Response;
 
 const A: OrchestratorId = OrchestratorId::CONFIGURED;
 
-/// A worker with a session with `a` and one with its peer `b`.
+/// Returns a worker with a session with `a` and one with its peer `b`.
 fn with_a_peer() -> (Stage, OrchestratorId) {
     let mut stage = Stage::begin();
     stage.welcome(A, 1, &["http://b:1"]);

@@ -30,19 +30,19 @@ pub(super) struct Stage {
     pub(super) acknowledges_heartbeats: bool,
 }
 
-/// One orchestrator's side.
+/// An orchestrator's side.
 #[derive(Default)]
 struct Line {
     is_open: bool,
     is_welcomed: bool,
     seq: u64,
-    /// What was sent since it was looked at, heartbeats apart.
+    /// Requests that have not been read, without heartbeats.
     sent: Vec<Request>,
     connects: u8,
 }
 
 impl Stage {
-    /// A worker that runs two steps at a time, and has asked for its first stream.
+    /// Creates a worker with two slots that has asked for its first stream.
     pub(super) fn begin() -> Self {
         let hello = Hello {
             instance_id: Bytes::from_static(&[7; 16]),
@@ -69,7 +69,7 @@ impl Stage {
         stage
     }
 
-    /// The orchestrator at this address.
+    /// Returns the orchestrator at this address.
     pub(super) fn id(&self, address: &str) -> OrchestratorId {
         self.find(address)
             .unwrap_or_else(|| panic!("no session with {address}"))
@@ -189,7 +189,7 @@ impl Stage {
         }
     }
 
-    /// Does what the shell does.
+    /// Acts as the shell.
     fn drain(&mut self) {
         self.machine.handle_timeout(self.now_ms);
         loop {

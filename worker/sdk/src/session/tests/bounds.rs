@@ -27,7 +27,7 @@ fn many(range: std::ops::Range<usize>, action: &str) -> Response {
     assignments(range.map(|number| assignment(wide_bytes(number), action, 1_000_000)))
 }
 
-/// A worker with an action that waits and has room for everything; its transport takes nothing since the welcome.
+/// Returns a worker with an action that waits and with free capacity; its transport has taken nothing since the welcome.
 fn clogged() -> Story {
     let hello = Hello {
         actions: vec![ActionSpec {
@@ -44,7 +44,7 @@ fn clogged() -> Story {
     story
 }
 
-/// The transport takes everything again.
+/// Lets the transport take everything again.
 fn unclog(story: &mut Story) {
     story.is_clogged = false;
     story.pass(0);
@@ -55,7 +55,7 @@ fn end(story: &mut Story, number: usize, end: TaskEnd) {
     story.session.handle_ended(story.now_ms, wide_token(number), end);
 }
 
-/// What the transport would get next if it took one message.
+/// Returns the next message that the transport would get.
 fn next(story: &mut Story) -> Option<Request> {
     let request = story.session.poll_transmit(story.now_ms, &mut story.worker_state);
     request.and_then(|request| request.message)

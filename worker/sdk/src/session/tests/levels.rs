@@ -1,11 +1,11 @@
-//! What the program changes while the worker runs.
+//! Changes that the program makes while the worker runs.
 
 use super::story::{Story, token_bytes};
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 use escapement_wire::worker::v1::session_request::Message as Request;
 use escapement_wire::worker::v1::{Capacity, RegisterActions};
 
-/// The levels and actions that were sent since the last call, in their order.
+/// Returns the levels and actions that were sent since the last call, in their order.
 fn heard_changes(story: &mut Story) -> (Vec<RegisterActions>, Vec<Capacity>) {
     // Changes that follow each other closely wait for a moment.
     story.pass(100);

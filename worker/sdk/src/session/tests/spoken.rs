@@ -1,4 +1,4 @@
-//! What orchestrators say and handler tasks come to, in a few words. Judges nothing.
+//! Short constructors for messages of orchestrators and results of handler tasks.
 
 use crate::Opaque;
 use crate::session::TaskEnd;
@@ -30,7 +30,7 @@ pub(crate) fn action(name: &str, max_in_flight: u32, waits: bool) -> ActionSpec 
     }
 }
 
-/// The next message of a stream that has come to this number.
+/// Returns the next message of a stream that has come to this number.
 pub(crate) fn numbered(seq: &mut u64, message: Response) -> SessionResponse {
     *seq += 1;
     SessionResponse {
@@ -75,7 +75,7 @@ pub(crate) fn cancels(tokens: impl IntoIterator<Item = Bytes>, grace_ms: i64) ->
     Response::Cancels(Cancels { items })
 }
 
-/// An outcome was accepted.
+/// Returns the acknowledgement of an accepted outcome.
 pub(crate) fn acknowledged(attempt_token: Bytes) -> Response {
     let item = OutcomeAck {
         attempt_token,
@@ -113,7 +113,7 @@ pub(crate) fn success_with(output: Opaque) -> TaskEnd {
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn roll(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -28,7 +28,7 @@ pub(super) struct Story {
     /// With the time of each.
     pub(super) aborted: Vec<(AttemptToken, u64)>,
     pub(super) disconnects: Vec<String>,
-    /// Whatever else the program was told.
+    /// Other events for the program.
     pub(super) events: Vec<SessionEvent>,
     pub(super) connects: usize,
     pub(super) requests_ended: bool,
@@ -36,7 +36,7 @@ pub(super) struct Story {
     /// Answers every heartbeat at once.
     pub(super) acknowledges_heartbeats: bool,
     pub(super) boot: u8,
-    /// Its transport takes nothing: what the worker wants to say piles up.
+    /// True if its transport takes nothing: messages of the worker queue up.
     pub(super) is_clogged: bool,
     is_open: bool,
     seq: u64,
@@ -44,7 +44,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// A worker for `work`, two at a time, that has just asked for its first stream.
+    /// Creates a worker for `work`, with two slots, that has just asked for its first stream.
     pub(super) fn begin() -> Self {
         let hello = Hello {
             worker_id: "story".to_owned(),
@@ -59,7 +59,7 @@ impl Story {
         Self::of(hello)
     }
 
-    /// A worker that has just asked for its first stream.
+    /// Creates a worker that has just asked for its first stream.
     pub(super) fn of(hello: Hello) -> Self {
         let mut story = Self {
             session: Session::new(0, "http://story".to_owned(), DRAIN_GRACE_MS),
@@ -85,7 +85,7 @@ impl Story {
         story
     }
 
-    /// The same, welcomed.
+    /// Creates the same worker, welcomed.
     pub(super) fn welcomed() -> Self {
         let mut story = Self::begin();
         story.welcome();
@@ -171,18 +171,18 @@ impl Story {
         self.drain();
     }
 
-    /// The program changes something about the worker.
+    /// Makes a change by the program.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut WorkerState)) {
         change(&mut self.worker_state);
         self.drain();
     }
 
-    /// What was sent since the last call.
+    /// Returns the messages since the last call.
     pub(super) fn heard(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.sent)
     }
 
-    /// The same without heartbeats.
+    /// Returns the same without heartbeats.
     pub(super) fn heard_work(&mut self) -> Vec<Request> {
         let mut heard = self.heard();
         heard.retain(|request| !matches!(request, Request::Heartbeat(_)));
@@ -220,7 +220,7 @@ impl Story {
         hello.expect("a Hello was sent")
     }
 
-    /// Does what the shell does, and checks what holds for every message.
+    /// Acts as the shell, and checks what holds for every message.
     fn drain(&mut self) {
         self.session.handle_timeout(self.now_ms);
         loop {

@@ -6,7 +6,7 @@ use crate::SessionEvent;
 use escapement_wire::worker::v1::Assignment;
 use escapement_wire::worker::v1::rejected_attempt::Reason;
 
-/// How long after the abortion each report came.
+/// Returns the times of the reports, counted from the abortion.
 fn reports(story: &Story) -> Vec<u64> {
     let seconds = |event: &SessionEvent| match event {
         SessionEvent::Stuck { aborted_for, .. } => aborted_for.as_secs(),

@@ -44,7 +44,7 @@ fn entries_are_cut_by_bytes_and_one_always_fits() {
     assert_eq!(cut(&entries(3), 1 << 20).len(), 3);
 }
 
-/// An execution that was settled before, with a record of so many entries of so many bytes.
+/// Returns an execution that was settled before, with a record of so many entries of so many bytes.
 fn settled_before(n_entries: i64, bytes: usize) -> (Stage, ExecutionId) {
     use v1::audit_entry::Event;
     let id = fresh_execution_id(7);

@@ -59,7 +59,7 @@ impl Plans {
     }
 }
 
-/// True if the caller finds the execution: who handed it in stands in its record alone.
+/// Returns true if the caller finds the execution: who handed it in stands in its record alone.
 fn finds(caller: &Caller, reader: &dyn Reader, summary: &StoredSummary) -> bool {
     let stored = reader.execution_or_ending(summary.execution_id).ok().flatten();
     let owner = stored.as_ref().and_then(stored_execution::owner);

@@ -1,4 +1,4 @@
-//! Whether a run stands in every index that has a place for it. Reads no entry of its journal.
+//! True if a run stands in every index that has a place for it. Reads no entry of its journal.
 
 use escapement_model::RunId;
 use rusqlite::types::Value;

@@ -51,7 +51,7 @@ pub(super) fn runs(connection: &Connection, after: u64) -> Result<(RunExaminedPa
     Ok((page, next))
 }
 
-/// The next numbers. If the table does not list them for damage, all that there could be.
+/// Returns the next numbers. If the table does not list them for damage, all that there could be.
 pub(super) fn numbers_behind(connection: &Connection, after: u64) -> Result<Vec<u64>, StoreFault> {
     let sql = "SELECT number FROM run NOT INDEXED WHERE number > ?1 ORDER BY number LIMIT ?2";
     let listed = connection.prepare_cached(sql).and_then(|mut select| {
@@ -334,7 +334,7 @@ const SAME_COUNTS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The numbers: the witnesses, and each index as long as its table.
+/// Returns the numbers: the witnesses, and each index as long as its table.
 pub(super) fn numbers(connection: &Connection, mark: &Mark) -> Result<RunExaminedPage, StoreFault> {
     let mut found = Vec::new();
     let told = |what: &str, error: rusqlite::Error| match error {

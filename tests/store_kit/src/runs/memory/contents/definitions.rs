@@ -10,7 +10,7 @@ use escapement_store::runs::{
 };
 
 impl RunContents {
-    /// Why a change cannot be.
+    /// Reason why a change cannot be.
     pub(in crate::runs::memory) fn definition_refusal(
         &self,
         write: &DefinitionWrite,
