@@ -1,7 +1,7 @@
-//! How a client comes to an orchestrator: whom it trusts, and what it shows. Makes no call.
+//! Credentials of a client of an orchestrator: the authorities that it trusts, its certificate and its token.
 //!
-//! Files are read at every connect and at no other time, so what replaces them counts from the next connection on, and the
-//! orchestrator ends a connection in good order when the certificate or the token that it began with does.
+//! Files are read at every connect and at no other time, so new files count from the next connection on. The orchestrator
+//! drains a connection when its certificate or its token expires.
 
 mod tls;
 mod token;
@@ -26,17 +26,17 @@ use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Status};
 
-/// Where the token comes from.
+/// Source of the token.
 #[derive(Clone, Default)]
 enum TokenSource {
-    /// There is none.
+    /// No token.
     #[default]
     None,
-    /// It was given as a text, perhaps a wrong one.
+    /// A given text, perhaps an invalid one.
     Text(String),
-    /// It is read at every connect: the whole file, without white space around it.
+    /// A file that is read at every connect: the whole file, without white space around it.
     File(PathBuf),
-    /// It is asked for at every connect.
+    /// A function that is called at every connect.
     With(Arc<TokenFunction>),
 }
 
@@ -69,7 +69,7 @@ impl Credentials {
         Self::default()
     }
 
-    /// Whom it trusts and what it shows where an address begins with `https://`.
+    /// Sets the trust and the certificate for addresses that begin with `https://`.
     #[must_use]
     pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = tls;
@@ -97,14 +97,14 @@ impl Credentials {
         self
     }
 
-    /// Sends the token even where everybody on the way can read it.
+    /// Sends the token also over connections that others can read.
     #[must_use]
     pub fn allow_plaintext(mut self) -> Self {
         self.allows_plaintext = true;
         self
     }
 
-    /// What makes it impossible to connect to this address, as far as can be known without a file.
+    /// Returns the reason why a connection to this address is impossible, as far as it is known without a file.
     pub fn problem(&self, address: &str) -> Option<String> {
         if !address.starts_with("http://") && !address.starts_with("https://") {
             return Some(format!(
@@ -128,7 +128,7 @@ impl Credentials {
         })
     }
 
-    /// Returns true if nobody on the way to the address reads what is sent, or the program allows it.
+    /// Returns true if others cannot read the connection to the address, or the program allows that.
     pub fn may_show_secrets_to(&self, address: &str) -> bool {
         Uri::try_from(address).is_ok_and(|uri| self.may_show_secrets_at(&uri))
     }
@@ -180,7 +180,7 @@ impl Credentials {
         let Some(host_and_port) = address.strip_prefix("https://") else {
             return Ok(endpoint(address)?.connect_lazy());
         };
-        // By itself tonic would encrypt with what the files hold now, for ever.
+        // Without this, tonic would use the present contents of the files for ever.
         let endpoint = endpoint(&format!("http://{host_and_port}"))?;
         let uri = endpoint.uri().clone();
         let connector = EncryptedTo {
@@ -192,7 +192,7 @@ impl Credentials {
         Ok(endpoint.origin(origin).connect_with_connector_lazy(connector))
     }
 
-    /// Puts the token of now among the metadata of a call, if there is one.
+    /// Adds the current token, if any, to the metadata of a call.
     ///
     /// # Errors
     /// What is wrong with the token.
@@ -232,15 +232,15 @@ impl Interceptor for Credentials {
     }
 }
 
-/// Returns true if nobody on the way to the address can read what is sent: it is encrypted, or does not leave the machine.
+/// Returns true if others cannot read the connection to the address: it is encrypted, or does not leave the machine.
 ///
-/// Every address that a program sends something secret to, or what belongs to its callers, passes this one at the start: orchestrators
+/// At the start a program checks every address that gets its secrets, or data of its callers: orchestrators
 /// and peers, models, collectors, sinks.
 pub fn keeps_secrets(uri: &Uri) -> bool {
     matches!(uri.scheme_str(), Some("https" | "tls")) || is_loopback(uri)
 }
 
-/// True for the machine itself, as far as the address says so.
+/// Returns true for the machine itself, as far as the address says so.
 fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! Whom a client trusts, and which certificate it shows. Opens no connection.
+//! Authorities that a client trusts, and its certificate.
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-/// Whom a client trusts and what it shows where an address begins with `https://`.
+/// Trust and certificate of a client for addresses that begin with `https://`.
 ///
 /// Without anything it trusts what the machine trusts, and shows no certificate.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -31,7 +31,7 @@ impl ClientTls {
         self
     }
 
-    /// Shows the certificate in the first file, with those between it and a root behind it; the second holds its private key.
+    /// Shows the certificate in the first file, followed by those between it and a root; the second holds its private key.
     /// Both in PEM.
     #[must_use]
     pub fn identity_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
@@ -39,14 +39,14 @@ impl ClientTls {
         self
     }
 
-    /// Expects this name in the server's certificate, in place of the host of the address.
+    /// Expects this name in the server's certificate, instead of the host of the address.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
     }
 
-    /// Returns the name to expect in place of the host of the address, if there is one.
+    /// Returns the name to expect instead of the host of the address, if any.
     pub(crate) fn name_expected(&self) -> Option<&str> {
         self.server_name.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The secret that a client shows to orchestrators. Never shows it to anybody else.
+//! Secret that a client shows to orchestrators only.
 
 use std::fmt;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -8,7 +8,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 pub struct BearerToken(MetadataValue<Ascii>);
 
 impl BearerToken {
-    /// `None` if it is empty, or has anything but visible ASCII characters.
+    /// Creates a token; `None` if it is empty, or has other than visible ASCII characters.
     pub fn new(token: &str) -> Option<Self> {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
@@ -18,7 +18,7 @@ impl BearerToken {
         Some(Self(value))
     }
 
-    /// As it goes among the metadata of a call.
+    /// Returns the token as it is sent in the metadata of a call.
     pub fn to_metadata(&self) -> MetadataValue<Ascii> {
         self.0.clone()
     }

@@ -1,5 +1,5 @@
-//! How both programs show what they count, and whether they are well: the text of figures, the figures of the process, the
-//! listener of scrapes and probes, and the same figures for a collector. Counts nothing, and knows neither program.
+//! Metrics and probes of both programs. Has the text of metrics, metrics of the process, the listener of scrapes and probes,
+//! and the export to a collector.
 
 #![warn(clippy::too_many_lines)]
 

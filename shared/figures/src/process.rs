@@ -1,4 +1,4 @@
-//! What the process itself takes, as `/proc` says. Where there is no `/proc`, nothing is said.
+//! Metrics of the process itself from `/proc`; none on a system without it.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::fs;
 
-/// Reads the figures of this process at each scrape.
+/// Reads the metrics of this process at each scrape.
 #[derive(Debug)]
 pub struct Process;
 
@@ -26,7 +26,7 @@ impl Collector for Process {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let bytes = |name: &str| number_of(&status, name).map(|kibibytes| kibibytes * 1_024.0);
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        // The look itself has the folder open.
+        // The count itself has the folder open.
         let open = fs::read_dir("/proc/self/fd").map(|entries| entries.count() as f64 - 1.0);
         let start = field(START_TIME).zip(boot_time_seconds());
         let gauges = [
@@ -54,7 +54,7 @@ fn describe(
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
-/// Returns the number behind the name that begins a line.
+/// Returns the number after the name that begins a line.
 fn number_of(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -65,7 +65,7 @@ fn boot_time_seconds() -> Option<f64> {
     number_of(&fs::read_to_string("/proc/stat").ok()?, "btime ")
 }
 
-// Numbers of fields in `/proc/PID/stat`, as its manual counts them; the first behind the name is 3.
+// Numbers of fields in `/proc/PID/stat`, as its manual counts them; the first after the name is 3.
 const FIRST: usize = 3;
 const USER_TIME: usize = 14;
 const SYSTEM_TIME: usize = 15;

@@ -8,19 +8,19 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 /// The media type of the older text.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Returns all figures, in OpenMetrics.
+/// Returns all metrics, in OpenMetrics.
 pub fn open_metrics(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).expect("a string takes what is written to it");
     text
 }
 
-/// The same figures in the older text: it names counters with `_total` from their first line on, and knows no end.
+/// Returns the same metrics in the older text: it names counters with `_total` from their first line on, and has no end mark.
 pub(crate) fn plain(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = "";
     for line in open_metrics.lines() {
-        // The help stands before the type, which decides the name.
+        // The help precedes the type, which decides the name.
         if line.starts_with("# HELP ") {
             help = line;
         } else if let Some(described) = line.strip_prefix("# TYPE ") {

@@ -1,5 +1,5 @@
-//! What both processes must spell alike: ids, limits, error codes, and free-form objects that stay closed.
-//! Does no I/O, reads no clock, draws no random number: it is `no_std`, and the compiler checks it.
+//! Vocabulary of both processes: ids, limits, error codes, and free-form objects that are not decoded.
+//! Does not do I/O, read a clock or generate random numbers: it is `no_std`, and the compiler checks it.
 #![no_std]
 #![warn(clippy::too_many_lines)]
 

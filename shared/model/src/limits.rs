@@ -12,7 +12,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 pub const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an encoded result: 16 MiB.
 pub const RESULT_BYTES_MAX: usize = 16 << 20;
-/// Bytes of `result_payload`, which leaves room in a result for its error.
+/// Bytes of `result_payload`, which leaves space in a result for its error.
 pub const RESULT_PAYLOAD_BYTES_MAX: usize = RESULT_BYTES_MAX - (4 << 20);
 /// Bytes of the diagnostic data of one error.
 pub const ERROR_CONTEXT_BYTES_MAX: usize = 16 << 10;
@@ -63,9 +63,9 @@ pub const PLAN_TIMEOUT_MS_DEFAULT: i64 = 300_000;
 /// Default of `RetryPolicy.max_backoff_ms`.
 pub const BACKOFF_MS_MAX_DEFAULT: i64 = 60_000;
 
-/// Bytes of one message of a caller: a plan, an environment, and room for ids.
+/// Bytes of one message of a caller: a plan, an environment, and space for ids.
 pub const CALLER_MESSAGE_BYTES_MAX: usize = PLAN_BYTES_MAX + ENVIRONMENT_BYTES_MAX + (1 << 20);
-/// Bytes of one message to a caller: a result, and room for the rest.
+/// Bytes of one message to a caller: a result, and space for the rest.
 pub const ANSWER_MESSAGE_BYTES_MAX: usize = RESULT_BYTES_MAX + (4 << 20);
 /// Bytes of one message of the worker protocol, either way.
 pub const SESSION_MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -77,7 +77,7 @@ pub const SESSION_IN_FLIGHT_MAX: u32 = 4096;
 pub const INPUT_SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// Bytes of what a worker says of an action's nature, encoded.
 pub const ACTION_TRAITS_BYTES_MAX: usize = 64 << 10;
-/// Types of artifacts that an action makes, and actions that may take its place.
+/// Types of artifacts that an action makes, and actions that may replace it.
 pub const ACTION_TRAIT_NAMES_MAX: usize = 16;
 /// Labels of a worker.
 pub const WORKER_LABELS_MAX: usize = 64;
@@ -88,7 +88,7 @@ pub const WORKER_PROTOCOL: u32 = 1;
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// Time between a worker's heartbeats.
 pub const HEARTBEAT_INTERVAL_MS: u64 = 3_000;
-/// How long a worker may go on without an acknowledged heartbeat.
+/// Milliseconds that a worker may continue without an acknowledged heartbeat.
 pub const LEASE_MS: u64 = 10_000;
-/// What the orchestrator waits beyond the lease, so that the worker expires first.
+/// Milliseconds that the orchestrator waits beyond the lease, so that the worker expires first.
 pub const LEASE_MARGIN_MS: u64 = 1_000;

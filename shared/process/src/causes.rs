@@ -1,4 +1,4 @@
-//! The text of an error, for people. Judges none.
+//! The text of an error with its causes, for people.
 
 use std::error::Error;
 

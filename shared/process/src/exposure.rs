@@ -5,30 +5,30 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that a program believes, or that holds a secret of it.
+/// A file that a program trusts, or that holds one of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guarded {
-    /// By which flag it is named, itself or by another file.
+    /// Flag that names it, directly or through another file.
     pub flag: &'static str,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// True if it holds a secret: a key, a token, credentials.
     pub is_secret: bool,
 }
 
-/// What is wrong with it.
+/// Exposure of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposed {
     /// The flag.
     pub flag: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What others could do.
+    /// Possible access of others.
     pub how: &'static str,
 }
 
 impl Guarded {
-    /// One that holds a secret.
+    /// Creates an entry for a file with a secret.
     pub fn secret(flag: &'static str, path: impl Into<PathBuf>) -> Self {
         Self {
             flag,
@@ -37,7 +37,7 @@ impl Guarded {
         }
     }
 
-    /// One that everybody may read, and that says what counts.
+    /// Creates an entry for a file that others may read but not change.
     pub fn rules(flag: &'static str, path: impl Into<PathBuf>) -> Self {
         Self {
             is_secret: false,
@@ -45,7 +45,7 @@ impl Guarded {
         }
     }
 
-    /// What others could do to the file; `None` if nothing, or if it cannot be looked at, which is said by who reads it.
+    /// Returns the exposure of the file; `None` without one, or if the file cannot be checked, which its reader reports.
     pub fn exposed(&self) -> Option<Exposed> {
         let (reads, writes) = others(&self.path)?;
         let how = match (reads && self.is_secret, writes) {
@@ -77,8 +77,8 @@ impl fmt::Display for Exposed {
     }
 }
 
-/// Whether others can read and write a file. The group counts as others, unless the file is another user's and comes to this process by
-/// its group: so managers hand out files to a service.
+/// Returns whether others can read and write a file. The group counts as others, unless the file is another user's and the process
+/// has access by its group. Managers pass files to a service like this.
 fn others(path: &Path) -> Option<(bool, bool)> {
     let found = std::fs::metadata(path).ok()?;
     let is_own_group = || {

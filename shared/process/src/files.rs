@@ -1,9 +1,9 @@
-//! The limit of open files, and the room on a file system.
+//! The limit of open files, and the free space of a file system.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 
-/// Raises the limit of open files of this process to the hard one and returns it; `None` if there is no limit.
+/// Raises the limit of open files of this process to the hard one and returns it; `None` without a limit.
 ///
 /// The soft one is often 1024, for programs that wait with `select`; this one does not.
 pub fn raise_limit() -> Option<u64> {

@@ -1,8 +1,7 @@
-//! How a process speaks, starts and stops: what it says on stderr, on stdout and to a service manager, and the signals that
-//! ask for an end.
-//! Reads no configuration file, opens no port, and decides nothing about how long an end may take.
+//! Start, stop and output of a process: stderr, stdout, messages to a service manager, and the signals that stop it.
+//! The caller reads configuration files, opens ports, and decides how long a stop may take.
 //!
-//! Without a feature there are only [`stop_signal`], [`unix_ms`] and [`with_causes`]: every worker compiles no more than these.
+//! Without a feature it has only [`stop_signal`], [`unix_ms`] and [`with_causes`], which every worker compiles.
 
 #![warn(clippy::too_many_lines)]
 
@@ -42,7 +41,7 @@ pub fn announce(line: &str) {
     log::announce(line);
 }
 
-/// Lets what is [exported](telemetry::Exported) be sent, and does what [`flush`] does. The last call of a program that ends by itself.
+/// Lets what is [exported](telemetry::Exported) be sent, then calls [`flush`]. The last call of a program that ends normally.
 #[cfg(feature = "log")]
 pub fn end() {
     log::end();

@@ -1,5 +1,5 @@
-//! The way of lines to stderr and stdout: a queue and a thread for each, so that nothing ever waits for a reader, and
-//! a log that is slow, full or gone harms nothing. Formats no line and filters none.
+//! Queues of lines to stderr and stdout, each with a thread, so that no caller waits for a reader. A log that is slow,
+//! full or gone harms no caller.
 //!
 //! A line that does not fit into the queue, or that is not taken, is dropped and counted.
 //! A line of the log gives their number once stderr takes lines again.
@@ -48,12 +48,12 @@ pub(crate) fn announce(text: &str) {
     }
 }
 
-/// What is to be done at the end.
+/// Sets the functions to call at the end.
 pub(crate) fn at_end(acts: Vec<Box<dyn FnOnce() + Send>>) {
     *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = acts;
 }
 
-/// Does what is to be done at the end.
+/// Calls the functions set by [`at_end`].
 pub(crate) fn end() {
     let acts = std::mem::take(&mut *AT_END.lock().unwrap_or_else(PoisonError::into_inner));
     acts.into_iter().for_each(|act| act());
@@ -107,7 +107,7 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 impl Lines {
-    /// The same for a formatter that writes these control characters.
+    /// Returns the same for a formatter that writes these control characters.
     pub(crate) fn written_with(self, controls: Controls) -> Self {
         Self { controls, ..self }
     }
@@ -152,7 +152,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Lines that were dropped and not told of.
+    /// Dropped lines that were not reported.
     n_lost: u64,
     /// True while the thread writes what it has taken.
     is_writing: bool,
@@ -235,7 +235,7 @@ fn write_from(queue: Arc<Queue>, thread: &str, out: impl Write + Send + 'static)
                     queue.lose(n_lost);
                     continue;
                 }
-                // It is written behind what came meanwhile; if it cannot be, it counts for one line.
+                // It is written after the lines that came in between; if it cannot be, it counts for one line.
                 match queue.take_lost() {
                     0 => {}
                     lost => warn!(target: NOTICE_TARGET, lost, "log lines were lost"),
@@ -284,9 +284,9 @@ fn n_lines(bytes: &[u8]) -> u64 {
 
 /// Bytes of lines that wait to be written; those that are being written are as many at most.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// How long an end of the process waits for its last lines.
+/// Time for the last lines at the end of the process.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// The target of the line about lost lines. It always has room.
+/// The target of the line about lost lines. The queue always takes it.
 const NOTICE_TARGET: &str = "escapement_process::log";
 
 #[cfg(test)]
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Takes a write only once it is told how many bytes of it, or that it fails.
+    /// Takes a write only after a command, for a number of bytes or as a failure.
     struct Gate {
         answers: mpsc::Receiver<std::io::Result<usize>>,
         written: mpsc::Sender<Vec<u8>>,
@@ -334,7 +334,7 @@ mod tests {
             .with_ansi(false)
             .without_time()
             .finish();
-        // The notice comes from the thread of the log, so the subscriber must be everybody's.
+        // The line comes from the thread of the log, so the subscriber must be global.
         tracing::subscriber::set_global_default(subscriber).unwrap();
 
         let patience = Duration::from_secs(20);
@@ -343,7 +343,7 @@ mod tests {
         let first = written.recv_timeout(patience).unwrap();
         assert_eq!(first, b" INFO escapement_process::log::tests: first\n");
 
-        // A pipe that nobody reads: the thread waits in a write, and everybody else goes on.
+        // A pipe without a reader: the thread waits in a write, and all others continue.
         let text = "x".repeat(10_000);
         for _ in 0..1_000 {
             tracing::info!("{text}");

@@ -1,4 +1,4 @@
-//! Asks a program on this machine whether it is ready. Asks nothing else.
+//! Asks a program on this machine whether it is ready.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -14,12 +14,12 @@ pub struct Probe {
     metrics_listen: SocketAddr,
 }
 
-/// It is not ready, or nobody answers.
+/// The program is not ready, or no program answers.
 #[derive(Debug)]
 pub struct NotReady {
-    /// Who was asked.
+    /// Address of the probe.
     pub address: SocketAddr,
-    /// What it said.
+    /// Answer of the program.
     pub why: String,
 }
 
@@ -81,6 +81,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// An orchestrator takes up to 5 s to say that its engine does not answer.
+/// An orchestrator needs up to 5 s to report that its engine does not answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 const ANSWER_BYTES_MAX: usize = 16 << 10;

@@ -1,5 +1,5 @@
-//! What a service manager is told in the protocol of `sd_notify`: that the process serves, that it stops, that it lives.
-//! Does nothing where no manager asks, and never waits for one.
+//! Messages to a service manager in the protocol of `sd_notify`: the process serves, stops, lives.
+//! Without a manager they are not sent; sending never waits.
 
 use std::ffi::OsStr;
 use std::io::{Error, ErrorKind, Result};
@@ -34,7 +34,7 @@ pub async fn feed_watchdog<F: Future<Output = bool>>(mut lives: impl FnMut() -> 
     }
 }
 
-/// `None` if the watchdog is off, or is another process's.
+/// Returns the period; `None` if the watchdog is off, or is another process's.
 fn watchdog_period(period_us: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {
     let is_ours = process.is_none_or(|process| process.parse() == Ok(own));
     let period_us = period_us?.parse().ok().filter(|period_us| *period_us > 0)?;
@@ -58,7 +58,7 @@ fn send(address: &OsStr, state: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns a path, or behind `@` a name in the abstract namespace.
+/// Returns a path, or after `@` a name in the abstract namespace.
 fn socket_address(address: &OsStr) -> Result<SocketAddr> {
     match address.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),

@@ -6,8 +6,8 @@ use tracing::{info, warn};
 
 /// Returns a future that resolves on the first SIGTERM, SIGINT or SIGHUP after this call.
 ///
-/// SIGHUP is what a terminal sends that is closed, so it must not end what runs either.
-/// A process that a service manager started has no terminal: there it is a reload, with nothing to read again, and does nothing.
+/// A closed terminal sends SIGHUP, so this must not end running work either.
+/// A process of a service manager has no terminal: there SIGHUP is a reload, with no files to read, and does nothing.
 /// The handlers are installed by the call, not by the first poll, so no signal in between is lost.
 /// A signal that cannot be caught is logged and never resolves the future.
 ///
@@ -22,7 +22,7 @@ pub fn stop_signal() -> impl Future<Output = ()> + Send + 'static {
     ])
 }
 
-/// The same for SIGTERM and SIGINT alone, of a process to which SIGHUP says something else, see [`hangups`].
+/// Returns the same for SIGTERM and SIGINT alone, for a process with another use of SIGHUP, see [`hangups`].
 ///
 /// # Panics
 /// Outside of a tokio runtime with I/O enabled.

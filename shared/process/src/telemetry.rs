@@ -14,14 +14,14 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 /// A part of the subscriber of a process.
 pub type Part = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// What is exported beside the log on stderr.
+/// Exports in addition to the log on stderr.
 #[derive(Default)]
 pub struct Exported {
     /// Takes the spans, which are in no log.
     pub spans: Option<Part>,
     /// Takes what the log takes.
     pub logs: Option<Part>,
-    /// What [`end`](crate::end) does first, in order.
+    /// Functions that [`end`](crate::end) calls first, in order.
     pub at_end: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -38,11 +38,11 @@ pub enum Format {
     /// For people.
     #[default]
     Plain,
-    /// One JSON object a line, for collectors.
+    /// Writes one JSON object per line, for collectors.
     Json,
 }
 
-/// Why telemetry did not start.
+/// Reason why telemetry did not start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InitError {
@@ -89,16 +89,16 @@ impl std::error::Error for InitError {
 
 /// Sends every `tracing` event of this process, and every panic, to stderr. Call it once, first thing in `main`.
 ///
-/// Nothing ever waits for stderr: up to 1 MiB of lines wait in memory, and what stderr does not take is dropped,
-/// counted and told of later. So the last call of a program is [`end`](crate::end).
+/// No caller ever waits for stderr: up to 1 MiB of lines wait in memory. Lines that stderr does not take are dropped,
+/// counted and reported later. So the last call of a program is [`end`](crate::end).
 ///
 /// # Errors
-/// [`InitError`] if the filter is not valid, there is no thread, or a subscriber is there already; nothing is installed then.
+/// [`InitError`] if the filter is not valid, the thread does not start, or a subscriber exists; then nothing is installed.
 pub fn init(filter: &str, format: Format) -> Result<(), InitError> {
     init_with(filter, format, Exported::default())
 }
 
-/// Does what [`init`] does, and exports spans and the log.
+/// Starts as [`init`] does, and exports spans and the log.
 ///
 /// # Errors
 /// As [`init`].
@@ -146,8 +146,8 @@ where
     }
 }
 
-/// Does what [`init`] does, by the variables `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`: for programs without arguments
-/// of their own. A variable that is empty is not set.
+/// Starts as [`init`] does, by the variables `ESCAPEMENT_LOG` and `ESCAPEMENT_LOG_FORMAT`: for programs without arguments
+/// of their own. An empty variable is not set.
 ///
 /// # Errors
 /// As [`init`], and [`InitError::UnknownFormat`] if the format is neither `plain` nor `json`.
@@ -155,7 +155,7 @@ pub fn init_from_env() -> Result<(), InitError> {
     init_from_env_with(Exported::default())
 }
 
-/// Does what [`init_from_env`] does, and exports spans and the log.
+/// Starts as [`init_from_env`] does, and exports spans and the log.
 ///
 /// # Errors
 /// The same.
@@ -203,7 +203,7 @@ fn parse_filter(text: &str) -> Result<EnvFilter, InitError> {
     })
 }
 
-/// In place of the hook of the standard library, which waits for stderr.
+/// Logs a panic instead of the hook of the standard library, which waits for stderr.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let location = panic.location().map(ToString::to_string);
@@ -218,10 +218,10 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// What is logged by default.
+/// Default of the filter.
 const DEFAULT_FILTER: &str = "info";
 
-/// The spans of handlers are for a collector: without one they would be made for each attempt that is traced, and exported by nobody.
+/// The spans of handlers are for a collector: without one, each traced attempt would make a span that is never exported.
 const NO_HANDLER_SPANS: &str = "escapement_sdk::handler_span=off";
 
 /// Beginnings of the targets of crates that others wrote.

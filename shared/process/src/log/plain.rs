@@ -1,21 +1,21 @@
-//! A line for each event, whatever its fields hold: names that callers and workers chose must not look like lines of the log, nor steer
-//! the terminal of its reader. Knows nothing of JSON, which has escapes of its own.
+//! Plain lines, one for each event: names from callers and workers must not resemble lines of the log, nor control
+//! the terminal of its reader. JSON has escapes of its own.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Which control characters the formatter itself writes within a line.
+/// Control characters that the formatter itself writes within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Controls {
     /// None: each one came with a field.
     None,
     /// Colours. A field may have some too, which does no harm.
     Colours,
-    /// The line is JSON: there is none, and it is not looked at.
+    /// The line is JSON, which has none, and is not checked.
     Json,
 }
 
-/// The line, with escapes in the place of control characters but the line feed at its end.
+/// Returns the line with escapes instead of control characters, except the line feed at its end.
 pub(crate) fn one_line(line: &[u8], controls: Controls) -> Cow<'_, [u8]> {
     let (text, end) = match line.split_last() {
         Some((b'\n', text)) => (text, &b"\n"[..]),
@@ -33,7 +33,7 @@ pub(crate) fn one_line(line: &[u8], controls: Controls) -> Cow<'_, [u8]> {
         let colour = colour_bytes(rest).filter(|_| controls == Controls::Colours);
         let n = colour.unwrap_or(character.len_utf8());
         match character.is_control() && colour.is_none() {
-            // A text takes whatever is written into it.
+            // Writing to a text never fails.
             true => drop(write!(escaped, "{}", character.escape_default())),
             false => escaped.push_str(&rest[..n]),
         }
