@@ -72,7 +72,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         an_operator_may_drain,
         "An unasked `DrainStarted` breaks nothing: what runs ends as a success, heartbeats go on, the worker stays, SIGTERM still works.",
-        "PROTOCOL.md, section 11: ... it goes on with its heartbeats until somebody stops it."
+        "PROTOCOL.md, section 11: ... it continues its heartbeats until it is stopped."
     ),
 ];
 

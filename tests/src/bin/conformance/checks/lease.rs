@@ -55,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!(
         the_worker_comes_back_after_its_lease,
         "At the end of its lease the worker drops the stream, opens a new session, and works.",
-        "PROTOCOL.md, section 7: drop the stream if it stands, and connect again."
+        "PROTOCOL.md, section 7: drop the stream if it is open, and connect again."
     ),
     check!(
         a_pause_longer_than_the_lease_is_noticed,
