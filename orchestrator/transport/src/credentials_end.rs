@@ -1,4 +1,4 @@
-//! Tells a call that the credentials that it was made with are worth nothing any more, or less than it needs. Ends no call.
+//! Notification of a call that its credentials were revoked, or lost a right that it needs. Ends no call.
 
 use crate::call_access::ConnectionAccess;
 use escapement_access::{Access, Denial, Principal};
@@ -6,7 +6,7 @@ use escapement_model::Namespace;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Of one call. Stands among the extensions of the request that begins a session of a worker. Cheap to clone.
+/// End of the credentials of one call, in the extensions of the request that begins a session of a worker. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CredentialsEnd {
     access: Arc<ConnectionAccess>,
@@ -18,22 +18,22 @@ pub struct CredentialsEnd {
     may_change: bool,
 }
 
-/// What a call that may stay open was let in for: it ends once other rules take that away. Stands among the extensions of the request.
+/// Rights that an open call depends on: it ends once other rules revoke them. In the extensions of the request.
 /// Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct CallScopes(Arc<watch::Sender<Vec<Scope>>>);
 
-/// What lies in a namespace, and is a user's; `None`: in every one, and of every one.
+/// Namespace and user of the objects; `None`: any.
 type Scope = (Option<Namespace>, Option<String>);
 
 impl CallScopes {
-    /// The call is about what lies in the namespace, and is that user's; `None` stands for every one.
+    /// Binds the call to the objects of the user in the namespace; `None` stands for any.
     pub fn hold(&self, namespace: Option<&Namespace>, user: Option<&str>) {
         let scope = (namespace.cloned(), user.map(str::to_owned));
         self.0.send_modify(|held| held.push(scope));
     }
 
-    /// The call is about all that the principal finds in the namespace; `None`: in every one.
+    /// Binds the call to all objects that the principal finds in the namespace; `None`: in any.
     pub fn hold_found(&self, principal: &Principal, namespace: Option<&Namespace>) {
         for (of, user) in principal.scopes() {
             if of.is_none() || namespace.is_none() || of == namespace {
@@ -58,11 +58,11 @@ impl CredentialsEnd {
     /// Returns who the caller is by other rules, once there are some. Losing the future loses nothing.
     ///
     /// # Errors
-    /// [`Denial::CredentialsExpired`] once the credentials have expired, are revoked, or are not in the policy any more;
-    /// [`Denial::RoleMissing`] once the caller may not make this call any more.
+    /// [`Denial::CredentialsExpired`] once the credentials have expired, are revoked, or have left the policy;
+    /// [`Denial::RoleMissing`] once the caller has lost the right to this call.
     pub async fn judged_again(&mut self) -> Result<Arc<Principal>, Denial> {
         loop {
-            // Biased: who is nobody any more needs no other answer.
+            // Biased: a caller without rights needs no other answer.
             tokio::select! {
                 biased;
                 () = self.access.ended(), if self.may_end => {
@@ -74,7 +74,7 @@ impl CredentialsEnd {
                 }
                 changed = self.rules.changed(), if self.may_change => {
                     self.may_change = changed.is_ok();
-                    // Of one who is nobody any more the connection tells.
+                    // For a caller without rights the connection reports that.
                     if let Some(judged) = self.access.judged(&self.principal, &self.path) {
                         return judged;
                     }

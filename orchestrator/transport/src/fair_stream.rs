@@ -1,5 +1,5 @@
-//! A connection's bytes, a little at a time: a peer that sends without a pause gives others their turn in between.
-//! Changes no byte.
+//! A connection's bytes in small portions: a peer that sends without a pause yields to others.
+//! The bytes stay the same.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::limits::READS_PER_TURN;
 use crate::write_through::write_through;
 
-/// A stream that stops after so many reads without a pause, and goes on when it is its turn again.
+/// A stream that stops after some reads without a pause, and continues in its next turn.
 #[derive(Debug)]
 pub(crate) struct FairStream<S> {
     stream: S,

@@ -1,4 +1,4 @@
-//! A stream that must begin as HTTP/2 does, before a deadline and as long as it keeps its place. Judges nothing behind that.
+//! A stream that must begin as HTTP/2 does, before a deadline and as long as it holds its slot. The rest passes unchecked.
 
 use crate::newcomers::Place;
 use crate::tls::Failed;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How the beginning of a connection went.
+/// Result of the beginning of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Beginning {
     has_begun: AtomicBool,
@@ -19,19 +19,19 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// True once the peer has said that it speaks HTTP/2.
+    /// Returns true once the peer has sent the HTTP/2 preface.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Returns the reason why it was let go before that.
+    /// Returns the reason why it was closed before that.
     pub(crate) fn failed(&self) -> Option<Failed> {
         self.failed.get().copied()
     }
 }
 
-/// A stream whose reads fail unless it begins with the preface of HTTP/2, all of which has come by the deadline, and before its place
-/// was lost. Who says nothing, or something else, keeps no connection.
+/// A stream whose reads fail unless it begins with the preface of HTTP/2. All of it must come by the deadline, and before the slot
+/// is lost. A silent client, or one of another protocol, keeps no connection.
 #[derive(Debug)]
 pub(crate) struct Guarded<S> {
     stream: S,
@@ -42,7 +42,7 @@ pub(crate) struct Guarded<S> {
 
 #[derive(Debug)]
 struct Awaited {
-    /// What is still to come of the preface.
+    /// Part of the preface that is still to come.
     preface: &'static [u8],
     deadline: Pin<Box<Sleep>>,
     place: Place,
@@ -67,7 +67,7 @@ impl Awaited {
 }
 
 impl<S> Guarded<S> {
-    /// `beginning` hears how it goes. The place is given back with the last byte of the preface.
+    /// Wraps a stream; `beginning` gets the result. The slot is released with the last byte of the preface.
     pub(crate) fn new(stream: S, deadline: Instant, place: Place, beginning: Arc<Beginning>) -> Self {
         Self {
             stream,

@@ -8,23 +8,22 @@ use std::time::Duration;
 pub(crate) const WATCHED_RECORDS_BYTES_MAX: usize = 64 << 20;
 /// Time that a new connection has to say that it speaks HTTP/2, its TLS handshake included.
 pub(crate) const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections at a time that have said nothing yet; for one more the oldest is closed.
+/// Maximum of silent connections; a new one evicts the oldest.
 pub(crate) const SILENT_CONNECTIONS_MAX: usize = 1_024;
-/// Connections at a time that have begun to speak, perhaps with a TLS handshake, and have not come to HTTP/2; for one more the oldest
-/// is closed.
+/// Maximum of connections that have sent data, perhaps of a TLS handshake, but not the HTTP/2 preface; a new one evicts the oldest.
 pub(crate) const BEGINNING_CONNECTIONS_MAX: usize = 1_024;
-/// Connections at a time that speak HTTP/2 and on which nobody has called who may do anything; for one more the oldest is closed.
+/// Maximum of connections that speak HTTP/2 without an authorized call; a new one evicts the oldest.
 /// Each takes some 50 KiB.
 pub(crate) const STRANGERS_MAX: usize = 2_048;
-/// Time after which such a connection is told to go if no call is open on it.
+/// Time after which such a connection is drained if no call is open on it.
 pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(30);
-/// Of each of these, so many at least, however few connections there may be: some that come at once are no flood.
+/// Lower bound of each of these limits, also with few connections: some that come at once are not a flood.
 pub(crate) const NEWCOMERS_MIN: usize = 16;
 /// Time between two lines of the log about connections that fail for one reason.
 pub(crate) const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after which a connection without an open request is told to go.
+/// Time after which a connection without an open request is drained.
 pub(crate) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(300);
-/// Time that a connection has to end once it was told to go.
+/// Time that a draining connection has to end.
 pub(crate) const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -32,8 +31,8 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const ACCEPT_CALM: Duration = Duration::from_secs(10);
 /// Reads of one connection, of some 16 KiB each, after which others get their turn.
 pub(crate) const READS_PER_TURN: u32 = 4;
-/// Bytes of a plan that is handed in and served by the thread that has read it, without a way to the threads of callers.
-/// What one takes is about what reading it took, so a flood of them costs others little more than a flood of anything.
+/// Bytes of a submission that the reading thread serves itself, without a way to the threads of callers.
+/// It takes about as much as reading it, so a flood of them costs others little more than any other flood.
 pub(crate) const SERVED_AT_ONCE_BYTES_MAX: usize = 1 << 10;
 /// Frames of such a plan.
 pub(crate) const SERVED_AT_ONCE_FRAMES_MAX: usize = 4;
@@ -43,11 +42,11 @@ pub(crate) const LARGE_REQUEST_BYTES: usize = 64 << 10;
 pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// HTTP/2: unread bytes of one stream.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// HTTP/2: requests open at a time on one connection. Those of all connections are bounded by kind.
+/// HTTP/2: maximum of open requests on one connection. Those of all connections are bounded by kind.
 pub(crate) const STREAMS_PER_CONNECTION_MAX: u32 = 1_024;
 /// Time until the one message of a call must be complete, for all calls but those that stream their requests.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of requests of callers that are on their way at a time, over all connections, for each of plans and questions:
+/// Bytes of requests of callers in transit, over all connections, for each of submissions and reads:
 /// 32 of the largest.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 32 * CALLER_MESSAGE_BYTES_MAX;
 /// The same for what workers and operators send: 64 MiB.
@@ -55,7 +54,7 @@ pub(crate) const WORKERS_BYTES_MAX: usize = 64 << 20;
 /// The same for what those may send who have proven nothing: 1 MiB. A message of theirs counts with what it has beyond
 /// [`SMALL_REQUEST_BYTES`], which is next to nothing.
 pub(crate) const STRANGERS_BYTES_MAX: usize = 1 << 20;
-/// Bytes of one message of a call that everybody may make: 4 KiB.
+/// Bytes of one message of a call that is open to all: 4 KiB.
 pub(crate) const OPEN_CALL_MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// The part of these bytes that one connection may have: half of them.
 pub(crate) const REQUESTS_SHARE: usize = 2;
@@ -63,29 +62,29 @@ pub(crate) const REQUESTS_SHARE: usize = 2;
 pub(crate) const REFUSED_BYTES_MAX: usize = 64 << 10;
 /// Time that a refused request has to end.
 pub(crate) const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of each request that count for nothing of that, so that small ones come through beside any number of large ones.
+/// Bytes of each request that do not count, so that large requests do not block small ones.
 pub(crate) const SMALL_REQUEST_BYTES: usize = 4 << 10;
-/// Calls open at a time: `SubmitPlan`.
+/// Maximum of open calls: `SubmitPlan`.
 pub(crate) const OPEN_WRITES_MAX: usize = 4_096;
-/// Calls open at a time: `ExecutePlan`, which wait for results.
+/// Maximum of open calls: `ExecutePlan`, which wait for results.
 pub(crate) const OPEN_EXECUTES_MAX: usize = 20_000;
-/// Calls open at a time: questions that are answered at once.
+/// Maximum of open calls: reads that are answered at once.
 pub(crate) const OPEN_READS_MAX: usize = 4_096;
-/// Calls open at a time: `WaitExecution`.
+/// Maximum of open calls: `WaitExecution`.
 pub(crate) const OPEN_WAITS_MAX: usize = 20_000;
-/// Calls open at a time: `WatchExecution`.
+/// Maximum of open calls: `WatchExecution`.
 pub(crate) const OPEN_WATCHES_MAX: usize = 20_000;
-/// Calls open at a time: `SubscribeEvents` and `StreamIsActive`.
+/// Maximum of open calls: `SubscribeEvents` and `StreamIsActive`.
 pub(crate) const OPEN_SUBSCRIPTIONS_MAX: usize = 4_096;
-/// Calls open at a time: questions and orders of operators.
+/// Maximum of open calls: requests of operators.
 pub(crate) const OPEN_CONTROLS_MAX: usize = 1_024;
-/// Calls open at a time: outcomes without a session.
+/// Maximum of open calls: outcomes without a session.
 pub(crate) const OPEN_REPORTS_MAX: usize = 4_096;
-/// Calls open at a time: questions for the health, which are answered at once.
+/// Maximum of open calls: health checks, which are answered at once.
 pub(crate) const OPEN_HEALTH_MAX: usize = 4_096;
-/// Calls open at a time: streams of the health.
+/// Maximum of open calls: streams of the health.
 pub(crate) const OPEN_HEALTH_WATCHES_MAX: usize = 1_024;
-/// Calls open at a time: reflection.
+/// Maximum of open calls: reflection.
 pub(crate) const OPEN_REFLECTIONS_MAX: usize = 256;
 /// Bytes of large answers to callers that are not taken yet, as they are stored: 128 MiB.
 /// On its way an answer takes more memory for a moment: record, message and frame.

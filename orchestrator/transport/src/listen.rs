@@ -26,11 +26,11 @@ use tracing::{debug, info, warn};
 pub struct Connections {
     permits: Arc<Semaphore>,
     max: u32,
-    /// Those that have said nothing yet.
+    /// Silent connections.
     silent: Newcomers,
-    /// Those that have begun to speak and have not come to HTTP/2.
+    /// Connections that have sent data, but not the HTTP/2 preface.
     beginning: Newcomers,
-    /// Those on which nobody has called yet who may do anything.
+    /// Connections without an authorized call.
     strangers: Newcomers,
     /// Shared by all of them.
     gate: Gate,
@@ -43,8 +43,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Room for `max` connections, whose callers are judged by the rules. With `tls` each begins with a handshake by what the
-    /// files hold then; without, none is encrypted. `tally` counts all of them and their calls.
+    /// Creates the listener for `max` connections, whose callers are authorized by the rules. With `tls` each begins with a handshake by
+    /// the current files; without, no connection is encrypted. `tally` counts all of them and their calls.
     pub fn new(
         max: u32,
         callers: CallerThreads,
@@ -52,7 +52,7 @@ impl Connections {
         rules: AccessRules,
         tally: Tally,
     ) -> Self {
-        // Who says nothing, nothing right, or calls nothing has a quarter of the room each.
+        // Each kind of unauthenticated connections has a quarter of the maximum.
         let newcomers = |n_max: usize| Newcomers::new(n_max.min((max as usize / 4).max(NEWCOMERS_MIN)));
         Self {
             permits: Arc::new(Semaphore::new(max as usize)),
@@ -100,8 +100,8 @@ impl Connections {
         }
     }
 
-    /// Waits for those that have lost their places to this connection or another one. Otherwise a flood would be accepted faster than
-    /// its connections are closed, and more would be open than there are places.
+    /// Waits for connections that this or another one has evicted. Otherwise a flood would be accepted faster than
+    /// its connections are closed, and the maximum would be exceeded.
     async fn room_is_made(&self) {
         let are_gone = async {
             self.silent.are_gone().await;
@@ -161,7 +161,7 @@ impl Connections {
     }
 }
 
-/// How a connection comes to HTTP/2.
+/// Opening of a connection up to HTTP/2.
 #[derive(Debug)]
 struct Opening {
     deadline: Instant,
@@ -171,12 +171,12 @@ struct Opening {
     tally: Tally,
 }
 
-/// What a connection has come to.
+/// Result of an opening.
 #[derive(Debug)]
 enum Opened {
     Plaintext(Accepted<TcpStream>),
     Secured(Box<Accepted<TlsStream<TcpStream>>>),
-    /// It went without a word, or said none before the process ended.
+    /// The connection ended without data, or had none before the process ended.
     Gone,
 }
 
@@ -189,7 +189,7 @@ impl Opening {
         mut closing: watch::Receiver<bool>,
     ) -> Result<Opened, (Failed, String)> {
         let failed = |why| Err((why, String::new()));
-        // Biased: who speaks is served, and told to go in the proper way.
+        // Biased: a speaking client is served, and drained in the proper way.
         let first = tokio::select! {
             biased;
             first = first_byte(&stream) => first,

@@ -1,4 +1,4 @@
-//! A number of equal things that tenants share: slots, bytes, places. Knows neither calls nor messages.
+//! Equal units that tenants share: slots or bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Who shares with others: what one tenant takes counts together. `None`: there is nobody to share with.
+/// Tenant whose shares count together. `None`: a single tenant without others.
 pub type Tenant = Option<Arc<str>>;
 
-/// With whom a call shares. Stands among the extensions of each request.
+/// Tenant of a call, in the extensions of each request.
 #[derive(Clone, Debug, Default)]
 pub struct CallTenant(pub Tenant);
 
 impl CallTenant {
-    /// With whom the call of these extensions shares; with nobody if no connection has judged it.
+    /// Returns the tenant of the call with these extensions; `None` before its connection has authorized it.
     pub fn of(extensions: &tonic::Extensions) -> Tenant {
         extensions.get::<Self>().and_then(|tenant| tenant.0.clone())
     }
@@ -29,12 +29,12 @@ pub enum NotFree {
     PartTaken,
 }
 
-/// Who has how many, and who may have more.
+/// Units that each tenant has, and may have.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     n_max: usize,
     n_taken: usize,
-    /// Of each tenant that has any.
+    /// Units by tenant.
     parts: HashMap<Arc<str>, usize>,
 }
 
@@ -47,19 +47,19 @@ impl Ledger {
         }
     }
 
-    /// How many nobody has.
+    /// Returns the number of free units.
     pub(crate) fn n_free(&self) -> usize {
         self.n_max - self.n_taken
     }
 
-    /// How many are taken.
+    /// Returns the number of taken units.
     #[cfg(test)]
     pub(crate) fn n_taken(&self) -> usize {
         self.n_taken
     }
 
-    /// A tenant has at most as many as it leaves free: so one alone has half of them, two have a third each, and there is always one
-    /// for a tenant that comes.
+    /// Checks the share of a tenant, which has at most as many units as are free. One alone has half of them, two have a third each,
+    /// and a new tenant always finds some.
     ///
     /// # Errors
     /// Why the tenant may not take so many more.
@@ -109,7 +109,7 @@ pub struct Share(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     ledger: Mutex<Ledger>,
-    /// Tells those that wait that something was given back.
+    /// Notifies waiting calls of returned units.
     given_back: Notify,
 }
 
@@ -122,7 +122,7 @@ pub struct SharePart {
 }
 
 impl Share {
-    /// So many things, all of them free.
+    /// Creates this many units, all free.
     pub fn new(n_max: usize) -> Self {
         Self(Arc::new(Shared {
             ledger: Mutex::new(Ledger::new(n_max)),
@@ -130,7 +130,7 @@ impl Share {
         }))
     }
 
-    /// None of them, as a part that may grow.
+    /// Returns an empty part that may grow.
     pub(crate) fn none(&self, tenant: &Tenant) -> SharePart {
         SharePart {
             share: self.clone(),
@@ -139,12 +139,12 @@ impl Share {
         }
     }
 
-    /// How many there are in all.
+    /// Returns the number of all units.
     pub(crate) fn n_max(&self) -> usize {
         self.ledger().n_max
     }
 
-    /// How many are taken.
+    /// Returns the number of taken units.
     #[cfg(test)]
     pub(crate) fn n_taken(&self) -> usize {
         self.ledger().n_taken()
@@ -160,14 +160,14 @@ impl Share {
         Ok(part)
     }
 
-    /// The same, for a caller that can wait for so long.
+    /// Takes units as well, for a caller that can wait for this long.
     ///
     /// # Errors
     /// There were not so many for it in all that time.
     pub async fn wait(&self, tenant: &Tenant, n: usize, patience: Duration) -> Result<SharePart, NotFree> {
         let deadline = Instant::now() + patience;
         loop {
-            // Heard from before the look on, so that nothing is missed between that and the wait.
+            // Subscribed before the check, so that no notification is missed between that and the wait.
             let given_back = self.0.given_back.notified();
             let why = match self.take(tenant, n) {
                 Ok(part) => return Ok(part),

@@ -1,4 +1,4 @@
-//! Reports what becomes of connections and calls to a listener. Counts nothing itself, and costs nothing without a listener.
+//! Reports events of connections and calls to a listener. Costs nothing without a listener.
 
 use crate::call_class::CallClass;
 use escapement_access::{Denial, row};
@@ -14,9 +14,9 @@ use tonic::Code;
 pub enum Happened {
     /// A connection speaks HTTP/2.
     Connected(Carrier),
-    /// Such a connection ended.
+    /// The connection ended.
     Disconnected(Carrier),
-    /// A connection was closed as soon as it came, or before anybody called on it who may do anything.
+    /// A connection was closed at once, or before its first authorized call.
     ConnectionRefused(&'static str),
     /// A handshake succeeded, in this time.
     HandshakeMade(Duration),
@@ -26,7 +26,7 @@ pub enum Happened {
     AuthenticationFailed(&'static str),
     /// A call came that may be made.
     CallBegan(CallClass),
-    /// Such a call is over. A call that is not answered to its end, because its caller is gone, is cancelled.
+    /// The call is over. A call that is not answered to its end, because its caller is gone, is cancelled.
     CallEnded(CallClass),
     /// A call was answered, or refused.
     Answered(Answered),
@@ -34,21 +34,21 @@ pub enum Happened {
     Reloaded(&'static str, bool),
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
-    /// Its service and method. `None` if there is no such call.
+    /// Service and method. `None` for an unknown call.
     pub method: Option<Arc<str>>,
     /// Status.
     pub code: Code,
-    /// From its head to the end of its answer; `None` for streams, which last for as long as their clients like.
+    /// Time from its head to the end of its answer; `None` for streams, whose clients decide how long they last.
     pub took: Option<Duration>,
 }
 
-/// What carries a connection.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// Nothing is encrypted.
+    /// Without encryption.
     Plaintext,
     /// TLS, with a client that showed no certificate.
     Tls,
@@ -56,12 +56,12 @@ pub enum Carrier {
     MutualTls,
 }
 
-/// Who is told. Cheap to clone; with nobody to tell, nothing is looked at.
+/// Listener for events. Cheap to clone; without a listener no event is computed.
 #[derive(Clone, Default)]
 pub struct Tally(Option<Arc<dyn Fn(Happened) + Send + Sync>>);
 
 impl Tally {
-    /// Tells this function, which must not wait: it is called by the threads of connections.
+    /// Calls this function, which must not wait: it runs on the threads of connections.
     pub fn new(tell: impl Fn(Happened) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
     }
@@ -110,7 +110,7 @@ impl Drop for FollowedConnection {
     }
 }
 
-/// A call under way; told of when it is dropped.
+/// A call in progress; reported when it is dropped.
 #[derive(Debug)]
 pub(crate) struct FollowedCall {
     tally: Tally,
@@ -122,13 +122,13 @@ pub(crate) struct FollowedCall {
 }
 
 impl FollowedCall {
-    /// It may be made, and counts as open from here on.
+    /// Records that the call is permitted, and counts as open from here on.
     pub(crate) fn let_in(&mut self) {
         self.is_let_in = true;
         self.tally.tell(Happened::CallBegan(self.class));
     }
 
-    /// It may not be made: its caller showed no credentials that are worth anything, or has no right to it.
+    /// Records that the call is denied: its credentials are invalid, or have no right to it.
     pub(crate) fn denied(&self, denial: &Denial) {
         if denial.is_of_credentials() {
             self.tally.tell(Happened::AuthenticationFailed(denial.reason()));

@@ -1,8 +1,8 @@
 //! TLS on the side that serves, by rustls with ring: 1.3 unless the operator allows 1.2, `h2` by ALPN, no session tickets.
 //! Decides whose certificates are verified, never what their holders may do.
 //!
-//! Certificate, key, roots and revocation lists are files that are read again while the process runs, see
-//! [`reload`](crate::reload). A connection keeps its client's chain, and is told to go once that is not trusted any more.
+//! Certificate, key, roots and revocation lists are files that are reloaded while the process runs, see
+//! [`reload`](crate::reload). A connection keeps its client's chain, and is drained once that is no longer trusted.
 
 pub mod settings;
 

@@ -1,12 +1,11 @@
-//! Places of workers by the clock: which instances have one, and how long one is kept for a worker whose connection broke.
-//! Knows no session but by the instance that it is of.
+//! Slots of workers by the clock, also for a time after a broken connection. A session is known by its instance only.
 
 use escapement_access::{Denial, InstanceOwners, Principal};
 use escapement_model::InstanceId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// The places of all workers. Cheap to clone.
+/// The slots of all workers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WorkerPlaces(Arc<Shared>);
 
@@ -17,7 +16,7 @@ struct Shared {
     lease_ms: u64,
 }
 
-/// The place of an instance with a session; dropped when the session is over.
+/// The slot of an instance with a session; dropped when the session is over.
 #[derive(Debug)]
 pub struct WorkerPlace {
     places: WorkerPlaces,
@@ -35,7 +34,7 @@ impl WorkerPlaces {
         }))
     }
 
-    /// Gives the instance a place, or the one that it has.
+    /// Gives the instance a slot, or the one that it has.
     ///
     /// # Errors
     /// As [`InstanceOwners::begin`].
@@ -48,7 +47,7 @@ impl WorkerPlaces {
         })
     }
 
-    /// Whose the instances are.
+    /// Returns the owners of the instances.
     pub fn owners(&self) -> MutexGuard<'_, InstanceOwners> {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +58,7 @@ impl WorkerPlaces {
 }
 
 impl WorkerPlace {
-    /// The worker has left in good order, and another one may come at once.
+    /// Releases the slot of a worker that has left in good order, so that another one may come at once.
     pub fn give_up(mut self) {
         self.is_kept = false;
     }

@@ -1,5 +1,4 @@
-//! Directories that workers see whose actions read and write files: steps that hand files on need the same one. Warns, and refuses
-//! nothing.
+//! Directories of workers whose actions read and write files: steps that pass files on need the same one. Only warns.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

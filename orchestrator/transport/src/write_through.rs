@@ -1,6 +1,6 @@
 //! Writing, for streams that change reading alone.
 
-/// What is written to `$stream`, a wrapper around its field `stream`, is written to that as it is.
+/// Writes to `$stream`, a wrapper around its field `stream`, pass to that unchanged.
 macro_rules! write_through {
     ($stream:ident) => {
         impl<S: tokio::io::AsyncWrite + Unpin> tokio::io::AsyncWrite for $stream<S> {

@@ -139,7 +139,8 @@ impl Way {
         }
     }
 
-    /// Returns a channel, a new one from time to time, since a channel keeps the contents of its files. Calls on the old ones are completed.
+    /// Returns a channel, a new one from time to time, since a channel keeps the contents of its files. Calls on the old ones are
+    /// completed.
     fn channel_at(&self, index: usize) -> Result<Channel, String> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |channels: &Channels| {

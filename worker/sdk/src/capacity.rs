@@ -91,7 +91,8 @@ impl WorkerHandle {
         self.change(names, |own| own.enabled = enabled)
     }
 
-    /// Returns the number of outcomes that the worker keeps because their orchestrators have not acknowledged them. It is mostly 0, and grows
+    /// Returns the number of outcomes that the worker keeps because their orchestrators have not acknowledged them. It is mostly
+    /// 0, and grows
     /// while an orchestrator cannot be reached or takes no writes.
     pub fn unacknowledged_outcomes(&self) -> usize {
         self.unacknowledged.load(Ordering::Relaxed)

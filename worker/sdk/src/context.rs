@@ -81,13 +81,15 @@ impl StepContext {
         &self.shared.facts.step_id
     }
 
-    /// Returns the number of the attempt of the step of this execution; 1 for the first. It is always 1 in runs, each attempt of which is an
+    /// Returns the number of the attempt of the step of this execution; 1 for the first. It is always 1 in runs, each attempt of
+    /// which is an
     /// execution of its own: see [`StepContext::run_attempt`].
     pub fn attempt(&self) -> u32 {
         self.shared.facts.attempt
     }
 
-    /// Returns the number of the attempt as the plan's author counts; 1 for the first. In a run it counts the attempts of the run, elsewhere it
+    /// Returns the number of the attempt as the plan's author counts; 1 for the first. In a run it counts the attempts of the run,
+    /// elsewhere it
     /// is [`StepContext::attempt`].
     pub fn run_attempt(&self) -> u32 {
         let told = self
@@ -132,7 +134,8 @@ impl StepContext {
         &self.shared.facts.environment
     }
 
-    /// Returns one header: `traceparent`, `tracestate`, a source of the idempotency key or of the attempt's number, or an entry of the caller's
+    /// Returns one header: `traceparent`, `tracestate`, a source of the idempotency key or of the attempt's number, or an entry of
+    /// the caller's
     /// correlation context.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.shared.facts.headers.get(name).map(String::as_str)

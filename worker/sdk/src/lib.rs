@@ -31,12 +31,14 @@
 //! It returns anything that serialises to a JSON object, or a [`StepError`].
 //! Numbers travel as doubles: send 64-bit integers as texts.
 //!
-//! In addition to this crate, a crate of your own needs `serde` 1 with `derive`, `serde_json` 1, and `tokio` 1 with `macros` and `rt-multi-thread`.
+//! In addition to this crate, a crate of your own needs `serde` 1 with `derive`, `serde_json` 1, and `tokio` 1 with `macros` and
+//! `rt-multi-thread`.
 //!
 //! A worker speaks by `tracing`: sessions that begin and end, actions that are refused, drains, and at `debug` each attempt.
 //! `log_to_stderr`, with the feature `log`, shows that; a program with a subscriber of its own sees it there.
 //!
-//! With the feature `traces` each traced attempt runs its handler in a span. Spans that the handler makes by `tracing` are its children: see
+//! With the feature `traces` each traced attempt runs its handler in a span. Spans that the handler makes by `tracing` are its
+//! children: see
 //! the module `traces`.
 //!
 //! Inside, `machine` and `session` are the protocol as a state machine without I/O and without a clock,

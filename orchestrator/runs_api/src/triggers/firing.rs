@@ -3,13 +3,13 @@
 use escapement_model::Opaque;
 use escapement_model::opaque::StructBuilder;
 use escapement_model::planted::{self, Bug};
+pub(super) use escapement_process::unix_ms as now_ms;
 use escapement_run::bounds::RUN_TOO_LARGE;
 use escapement_run::journal::Responder;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost};
 use escapement_runs_shell::CallError;
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionKind};
-pub(super) use escapement_process::unix_ms as now_ms;
 use escapement_triggers::{Admission, Cause, DEPTH_MAX, Edge, FiringKey, Seen, admit, look};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;

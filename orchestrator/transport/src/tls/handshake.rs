@@ -1,4 +1,4 @@
-//! Handshakes: how long one may take, how many are under way, and what is said of those that fail. Verifies no certificate.
+//! Handshakes: their time limit, their number, and reports of failed ones. Verifies no certificate.
 
 use super::identity::names_of;
 use super::lease::Lease;
@@ -18,24 +18,24 @@ use tracing::{debug, warn};
 /// Reason why a connection did not come to HTTP/2.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Failed {
-    /// It began with a TLS handshake, and this port speaks none.
+    /// The client began with a TLS handshake, and this port has no TLS.
     TlsOnPlaintext,
-    /// It did not begin with a TLS handshake, and this port speaks nothing else.
+    /// The client did not begin with a TLS handshake, and this port requires one.
     PlaintextOnTls,
-    /// It was not there in time.
+    /// The handshake took too long.
     TooSlow,
     /// Others came, and it had waited longest of all that were not there yet.
     TooMany,
     /// The handshake failed: versions, names of protocols, certificates.
     Handshake,
-    /// It did not ask for HTTP/2.
+    /// The client did not ask for HTTP/2.
     NoAlpn,
-    /// It began with something else.
+    /// The client began with something else.
     NoHttp2,
 }
 
 impl Failed {
-    /// Its name, for programs.
+    /// Returns the name, for programs.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Failed::TlsOnPlaintext => "tls_on_plaintext",
@@ -48,7 +48,7 @@ impl Failed {
         }
     }
 
-    /// What is probably wrong.
+    /// Returns the probable cause.
     fn notice(self) -> &'static str {
         match self {
             Failed::TlsOnPlaintext => {
@@ -78,7 +78,7 @@ struct Count {
 }
 
 impl Failures {
-    /// Counts one, and tells of all since the last time if that was a while ago.
+    /// Counts a failure, and reports all since the last report if that was a while ago.
     pub(crate) fn count(&self, why: Failed, detail: &str, now: Instant) -> bool {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(why).or_default();
@@ -102,7 +102,7 @@ impl Failures {
     }
 }
 
-/// What the handshakes of one listener go by.
+/// Settings of the handshakes of one listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Handshakes {
     current: watch::Receiver<Arc<TlsServer>>,
@@ -114,12 +114,12 @@ pub(crate) struct Secured {
     pub(crate) stream: TlsStream<TcpStream>,
     /// `None` for a client without a certificate.
     pub(crate) identity: Option<Arc<CertificateIdentity>>,
-    /// How long the certificate is believed.
+    /// Lease of the trust in the certificate.
     pub(crate) lease: Option<Lease>,
 }
 
 impl Handshakes {
-    /// By what the files hold when a connection comes.
+    /// Creates the settings from the current files of each moment.
     pub(crate) fn new(current: watch::Receiver<Arc<TlsServer>>) -> Self {
         Self { current }
     }
@@ -160,7 +160,7 @@ impl Handshakes {
     }
 }
 
-/// What the TLS library says of a failure, or else the operating system.
+/// Returns the text of the TLS library for a failure, or else of the operating system.
 fn detail(error: &std::io::Error) -> String {
     let of_tls = error
         .get_ref()

@@ -1,4 +1,4 @@
-//! What a certificate says of its holder, read from its bytes. Verifies nothing: whether to believe it is decided elsewhere.
+//! Names in a certificate, read from its bytes without verification.
 
 use escapement_access::CertificateIdentity;
 use sha2::{Digest, Sha256};
@@ -8,14 +8,14 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// Reason why a certificate names nobody.
+/// Reason why a certificate has no usable name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidIdentity {
-    /// Its bytes are no certificate.
+    /// The bytes are not a certificate.
     Malformed,
-    /// It has a SPIFFE id and another URI beside it: the standard allows exactly one.
+    /// The certificate has a SPIFFE id and another URI: the standard allows exactly one.
     SeveralUris,
-    /// Its only URI begins like a SPIFFE id and is none.
+    /// The only URI begins like a SPIFFE id, but is invalid.
     InvalidSpiffeId,
 }
 
@@ -33,10 +33,10 @@ impl std::error::Error for InvalidIdentity {}
 
 /// Reads the names of a certificate, in DER, and how long it is valid.
 ///
-/// A name with a wildcard is no name of a client and is left out.
+/// A name with a wildcard cannot be the name of a client and is left out.
 ///
 /// # Errors
-/// [`InvalidIdentity`]: it names nobody that could be believed.
+/// [`InvalidIdentity`]: it has no name that can be trusted.
 pub fn names_of(der: &[u8]) -> Result<CertificateIdentity, InvalidIdentity> {
     let certificate = Certificate::from_der(der).map_err(|_| InvalidIdentity::Malformed)?;
     let certificate = certificate.tbs_certificate();
@@ -74,7 +74,7 @@ pub fn names_of(der: &[u8]) -> Result<CertificateIdentity, InvalidIdentity> {
     })
 }
 
-/// Returns the SPIFFE id among these, `None` if there is none.
+/// Returns the SPIFFE id among these, if any.
 fn spiffe_id(uris: &[&str]) -> Result<Option<String>, InvalidIdentity> {
     let looks_like_one = |uri: &&&str| {
         uri.get(..SCHEME.len())
@@ -88,7 +88,7 @@ fn spiffe_id(uris: &[&str]) -> Result<Option<String>, InvalidIdentity> {
     }
 }
 
-/// Returns the trust domain of a SPIFFE id; `None` if the text is none.
+/// Returns the trust domain of a SPIFFE id; `None` for any other text.
 pub(crate) fn trust_domain(id: &str) -> Option<&str> {
     let rest = id.strip_prefix(SCHEME)?.strip_prefix("//")?;
     let (domain, path) = rest.split_once('/')?;
@@ -103,7 +103,7 @@ pub(crate) fn trust_domain(id: &str) -> Option<&str> {
     is_valid.then_some(domain)
 }
 
-/// True for the name of a trust domain: 1 to 255 of `a-z 0-9 . - _`.
+/// Returns true for the name of a trust domain: 1 to 255 of `a-z 0-9 . - _`.
 pub(crate) fn is_trust_domain(text: &str) -> bool {
     (1..=TRUST_DOMAIN_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_of_name)
 }

@@ -1,5 +1,5 @@
-//! How long a connection's client certificate is believed: until it expires, or until the files that are read again do not
-//! vouch for it any more. Ends no connection itself.
+//! Time for which a connection's client certificate is trusted: until it expires, or until reloaded files
+//! no longer vouch for it. Ends no connection itself.
 
 use super::material::TlsServer;
 use super::trust::reason;

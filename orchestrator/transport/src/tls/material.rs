@@ -1,4 +1,4 @@
-//! From the contents of files to what handshakes are made with. Reads no file: see [`reload`](crate::reload).
+//! Makes the TLS configuration of handshakes from the contents of files, which [`reload`](crate::reload) reads.
 
 use super::settings::{ClientAuth, MinVersion, TlsSettings};
 use super::trust::ClientTrust;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-/// What the handshakes of one generation of the files are made with. Shows the certificate's subject, its SHA-256 and the end
+/// TLS configuration from one generation of the files. Shows the certificate's subject, its SHA-256 and the end
 /// of its validity.
 #[derive(Debug)]
 pub struct TlsServer {

@@ -1,19 +1,19 @@
-//! What the operator may say about TLS. Opens no file.
+//! Settings of TLS by the operator.
 
 use super::identity::is_trust_domain;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Which files, and what is asked of clients.
+/// Files, and requirements on clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsSettings {
     /// The server's certificate and those between it and a root, in PEM, its own first.
     pub cert: PathBuf,
     /// Private key, in PEM.
     pub key: PathBuf,
-    /// Who vouches for clients. Empty: clients are not asked for certificates.
+    /// Authorities for clients. Empty: clients are not asked for certificates.
     pub client_cas: Vec<ClientCa>,
-    /// What is asked of clients. Not [`ClientAuth::None`] exactly if there is a client CA.
+    /// Requirement on clients. Not [`ClientAuth::None`] exactly with a client CA.
     pub client_auth: ClientAuth,
     /// Revocation lists for certificates of clients, in PEM.
     pub crls: Vec<PathBuf>,
@@ -71,10 +71,10 @@ impl FromStr for ClientCa {
     }
 }
 
-/// What is asked of clients.
+/// Requirement on clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ClientAuth {
-    /// Nothing.
+    /// No certificate is requested.
     None,
     /// A certificate, if it has one; a wrong one ends the handshake.
     Optional,

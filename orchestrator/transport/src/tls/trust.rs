@@ -1,7 +1,7 @@
-//! Whose certificates are verified, and by which roots. Decides nothing about what their holders may do.
+//! Verification of certificates, by roots. The rights of their holders are decided elsewhere.
 //!
 //! The roots of a trust domain vouch for its SPIFFE ids and for nothing else; the other roots for certificates without one.
-//! So a root that signs for one domain cannot make members of another, whatever it writes.
+//! So a root that signs for one domain cannot make members of another.
 
 use super::identity::{self, InvalidIdentity};
 use escapement_access::CertificateIdentity;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The roots of all clients.
 #[derive(Debug)]
 pub(crate) struct ClientTrust {
-    /// By trust domain; `None` for certificates without a SPIFFE id.
+    /// Verifiers by trust domain; `None` for certificates without a SPIFFE id.
     verifiers: BTreeMap<Option<String>, Arc<dyn ClientCertVerifier>>,
     hints: Vec<DistinguishedName>,
     is_required: bool,
@@ -48,7 +48,7 @@ impl fmt::Display for NobodyVouches {
 impl std::error::Error for NobodyVouches {}
 
 impl ClientTrust {
-    /// Believes the roots of each trust domain for that domain alone.
+    /// Trusts the roots of each trust domain for that domain alone.
     ///
     /// # Errors
     /// A revocation list cannot be used, or a domain has no root.
@@ -65,8 +65,8 @@ impl ClientTrust {
             let mut builder =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
             if !crls.is_empty() {
-                // The whole chain is looked at, but for the root. A CA of which there is no list revokes nothing; one whose list is
-                // out of date is not believed.
+                // The whole chain is checked, except the root. A CA without a list revokes nothing; one whose list is
+                // out of date is not trusted.
                 builder = builder
                     .with_crls(crls.iter().cloned())
                     .allow_unknown_revocation_status()
@@ -81,10 +81,10 @@ impl ClientTrust {
         })
     }
 
-    /// Verifies a chain, the client's own certificate first; tells who it is.
+    /// Verifies a chain, the client's own certificate first; returns the holder's names.
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// Reason why the chain is not trusted.
     pub(crate) fn judge(
         &self,
         chain: &[CertificateDer<'_>],
@@ -103,7 +103,7 @@ impl ClientTrust {
         Ok(identity)
     }
 
-    /// What signatures are checked with does not depend on the roots.
+    /// Returns any verifier: the check of signatures does not depend on the roots.
     fn any(&self) -> &Arc<dyn ClientCertVerifier> {
         self.verifiers.values().next().expect("there is a client CA")
     }
@@ -118,7 +118,7 @@ fn invalid(why: InvalidIdentity) -> Error {
     }
 }
 
-/// What went wrong, for people. The texts of our own reasons stand inside of the library's.
+/// Returns the reason, for people. The texts of our own reasons are inside of the library's.
 pub(crate) fn reason(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(CertificateError::Other(OtherError(own))) => own.to_string(),

@@ -61,7 +61,8 @@ impl Session {
         Some(request)
     }
 
-    /// Returns the next request. In this order: answers that the orchestrator waits for, messages that keep the lease, large messages, the end.
+    /// Returns the next request. In this order: answers that the orchestrator waits for, messages that keep the lease, large
+    /// messages, the end.
     fn next_request(&mut self, now_ms: u64, worker_state: &WorkerState) -> Option<Request> {
         if let Some(acks) = self.effects.take_acks() {
             return Some(acks);
