@@ -9,9 +9,11 @@ use escapement_model::Opaque;
 use escapement_model::opaque::{ValueView, value_of};
 use escapement_run::catalogue::Catalogue;
 use escapement_run::plan::{self, Plan, Violations, constraints};
+use escapement_run::spec::Spec;
 use escapement_run::{planner, preview};
-use escapement_runs_shell::Origin;
 use escapement_runs_shell::catalogue::catalogue;
+use escapement_runs_shell::{Origin, WorkOwner};
+use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
 use std::collections::BTreeSet;
 
@@ -37,7 +39,7 @@ impl Runs {
         Ok(v1::PreviewRunResponse {
             valid: true,
             violations: Vec::new(),
-            warnings: self.payload_warnings(plan, &made.origin).await?,
+            warnings: self.payload_warnings(plan, spec, &made.origin).await?,
             attempts_max: n(preview.attempts_max),
             model_calls_max: n(preview.model_calls_max),
             tool_calls_max: n(preview.tool_calls_max),
@@ -78,6 +80,7 @@ impl Runs {
     async fn payload_warnings(
         &self,
         plan: &Plan,
+        spec: &Spec,
         origin: &Origin,
     ) -> Result<Vec<v1::PlanViolation>, Rejection> {
         let arguments = constraints::arguments_of(plan);
@@ -92,10 +95,9 @@ impl Runs {
         let is_wanted = move |action: &str| called.contains(action) && rights.permit(&origin, action);
         let catalogue = catalogue(&self.runs, is_wanted).await?;
         let plan = plan.clone();
-        let check = self
-            .runs
-            .readers()
-            .read_long(move |_| Ok(warnings_of(&plan, &catalogue)));
+        let owner = WorkOwner::new(&spec.namespace, &spec.user_id);
+        let check = move |_: &dyn RunReader| Ok(warnings_of(&plan, &catalogue));
+        let check = self.runs.readers().read_long(owner, check);
         Ok(check.await?)
     }
 
