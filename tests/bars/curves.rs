@@ -34,7 +34,7 @@ struct Size {
     latency_span: Duration,
     /// How long something idle is looked at.
     idle: Duration,
-    /// How many executions are queued or running.
+    /// Number of executions that are queued or running.
     executions: &'static [usize],
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// True for a group of bars that is wanted.
+    /// Returns true for a group of bars that is wanted.
     pub(crate) fn selects(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }

@@ -36,7 +36,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// How many have ended, which none should.
+    /// Returns the number of sessions that have ended; it should be 0.
     pub(crate) fn n_ended(&mut self) -> usize {
         std::iter::from_fn(|| self.0.try_join_next()).count()
     }

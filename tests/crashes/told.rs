@@ -390,7 +390,7 @@ fn status_of(execution: &Execution) -> Status {
         .map_or(Status::Unspecified, PlanResult::status)
 }
 
-/// True for what had started when the orchestrator went down.
+/// Returns true for what had started when the orchestrator went down.
 fn is_cut_off(execution: &Execution) -> bool {
     let error = execution.result.as_ref().and_then(|result| result.error.as_ref());
     error.is_some_and(|error| {

@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// True for a key that was not seen before.
+    /// Returns true for a key that was not seen before.
     pub(crate) fn insert(&self, key: u128) -> bool {
         self.shards.of(key).lock().expect("no holder panics").insert(key)
     }

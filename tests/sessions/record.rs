@@ -31,7 +31,7 @@ pub(crate) fn failures(record: &[AuditEntry]) -> Vec<(i32, &str, i64)> {
     failed.collect()
 }
 
-/// When each attempt was handed out, in Unix milliseconds.
+/// Returns the time at which each attempt was handed out, in Unix milliseconds.
 pub(crate) fn assigned_unix_ms(record: &[AuditEntry]) -> Vec<i64> {
     let assigned = record
         .iter()

@@ -160,7 +160,7 @@ impl ChildProcess {
         wait_for(&what, limit, ended).await?.map_err(Fault::from)
     }
 
-    /// True while it runs.
+    /// Returns true while it runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

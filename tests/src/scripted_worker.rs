@@ -419,7 +419,7 @@ impl ScriptedWorker {
         }
     }
 
-    /// How many assignments were sent and not taken yet.
+    /// Returns the number of assignments that were sent and not taken yet.
     ///
     /// It asks with a heartbeat, whose answer follows everything that was sent before.
     pub async fn n_assignments_sent(&mut self) -> usize {

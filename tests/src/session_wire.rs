@@ -80,7 +80,7 @@ impl Tap {
         }
     }
 
-    /// True for the direction from workers.
+    /// Returns true for the direction from workers.
     pub(crate) fn is_to_target(&self) -> bool {
         self.is_to_target
     }

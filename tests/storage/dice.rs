@@ -16,7 +16,7 @@ impl Dice {
         self.0.roll(bound.max(1))
     }
 
-    /// True once in so many throws.
+    /// Returns true once in so many throws.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -27,7 +27,7 @@ pub(crate) fn long() -> bool {
     std::env::var("ESCAPEMENT_LONG").is_ok_and(|value| value == "1")
 }
 
-/// How many seeds a random test takes.
+/// Returns the number of seeds that a random test takes.
 pub(crate) fn seeds(default: u64) -> u64 {
     number("ESCAPEMENT_SEEDS").unwrap_or(default)
 }

@@ -43,7 +43,7 @@ enum Came {
     Unharmed,
 }
 
-/// True for a fault that says of one execution, or of the whole file, that it is damaged.
+/// Returns true for a fault that says of one execution, or of the whole file, that it is damaged.
 fn is_damage(fault: &StoreFault) -> bool {
     matches!(fault, StoreFault::Corrupt { .. } | StoreFault::Fatal(_))
 }

@@ -106,7 +106,7 @@ pub enum AuditKind {
     StepNotCompleted {
         /// The step.
         step_id: StepId,
-        /// How many attempts were made; 0 if none was.
+        /// Number of attempts that were made; 0 if none was.
         attempts: u32,
         /// Reason.
         reason: NotCompleted,
@@ -154,7 +154,7 @@ impl AuditKind {
         }
     }
 
-    /// True for what a single attempt goes through; such entries are bounded by [`AUDIT_ENTRIES_MAX`].
+    /// Returns true for what a single attempt goes through; such entries are bounded by [`AUDIT_ENTRIES_MAX`].
     pub(crate) fn is_of_attempt(&self) -> bool {
         match self {
             AuditKind::StepWaiting { .. }

@@ -99,7 +99,7 @@ impl Plan {
         }
     }
 
-    /// How many attempts of a step may count.
+    /// Returns the number of attempts of a step that may count.
     pub(crate) fn attempts_max(&self, step: StepIndex) -> u32 {
         //
         match self.step(step).on_failure {

@@ -26,13 +26,13 @@ pub struct ExecutionError {
 }
 
 impl ExecutionError {
-    /// True for `warn` and `error`. Never a licence to retry the plan.
+    /// Returns true for `warn` and `error`. Never a licence to retry the plan.
     pub fn recoverable(&self) -> bool {
         //
         self.severity < Severity::Fatal
     }
 
-    /// True for the error of an execution that was interrupted by a restart or a restore.
+    /// Returns true for the error of an execution that was interrupted by a restart or a restore.
     pub fn is_interruption(&self) -> bool {
         // every other error of the plan as a whole has a code of its own.
         self.step_id.is_none() && self.code == codes::UNKNOWN_ERROR

@@ -67,7 +67,7 @@ impl Request {
         &self.correlation_context
     }
 
-    /// How many steps may hold a slot at a time, at least 1.
+    /// Returns the number of steps that may hold a slot at a time, at least 1.
     pub fn max_concurrent_steps(&self) -> u32 {
         self.max_concurrent_steps
     }

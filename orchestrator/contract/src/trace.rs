@@ -39,12 +39,12 @@ impl Trace {
         });
     }
 
-    /// True while the contexts of repeated attempts fit.
+    /// Returns true while the contexts of repeated attempts fit.
     pub(crate) fn keeps_context_of(&self, error: &ExecutionError) -> bool {
         self.context_bytes.saturating_add(error.context.len()) <= ERROR_TRACE_CONTEXT_BYTES_MAX
     }
 
-    /// True while the warnings of completed attempts fit into the record; counts one that does.
+    /// Returns true while the warnings of completed attempts fit into the record; counts one that does.
     pub(crate) fn admits_warning(&mut self, warning: &ExecutionError) -> bool {
         let bytes =
             WARNING_OVERHEAD_BYTES + warning.code.len() + warning.message.len() + warning.context.len();

@@ -103,7 +103,7 @@ pub fn validate_concurrency(asked: Option<i32>, max_concurrent_steps: u32) -> Re
     findings.conclude(n_steps)
 }
 
-/// True for a time that is one of this century in Unix seconds, and in Unix milliseconds lies in the first years of 1970.
+/// Returns true for a time that is one of this century in Unix seconds, and in Unix milliseconds lies in the first years of 1970.
 pub fn looks_like_seconds(unix_ms: i64) -> bool {
     (1_000_000_000..100_000_000_000).contains(&unix_ms)
 }

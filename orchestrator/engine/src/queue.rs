@@ -225,7 +225,7 @@ impl Queue {
         self.n_having(self.needs.of(action))
     }
 
-    /// How many executions are held back that would begin with an action.
+    /// Returns the number of executions that are held back that would begin with an action.
     pub(crate) fn n_held_for(&self, action: ActionKey) -> usize {
         let needs = self.needs.of(action);
         self.n_having(needs.filter(|need| self.needs.is_held(*need)))

@@ -102,7 +102,7 @@ pub struct Hello {
 pub struct ActionSpec {
     /// 1 to 100 code points.
     pub name: String,
-    /// How many attempts of it the worker takes at a time; 0: as many as the worker takes at all.
+    /// Number of attempts of it that the worker takes at a time; 0: as many as the worker takes at all.
     pub max_in_flight: u32,
     /// A sentence for people.
     pub description: String,

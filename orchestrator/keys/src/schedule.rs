@@ -28,7 +28,7 @@ impl Schedule {
         }
     }
 
-    /// When something is to be done next; `None` while a look is under way.
+    /// Returns the time at which something is to be done next; `None` while a look is under way.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let end_ms = self.fetched_ms.map(|fetched_ms| fetched_ms + KEEP_MS);
         (!self.is_under_way).then(|| end_ms.map_or(self.due_ms, |end_ms| end_ms.min(self.due_ms)))

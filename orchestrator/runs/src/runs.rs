@@ -291,7 +291,7 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// How many runs wait for admission.
+    /// Returns the number of runs that wait for admission.
     pub fn n_queued(&self) -> usize {
         self.queue.len()
     }

@@ -231,7 +231,7 @@ fn is_model(run: &Run, step: u32) -> bool {
     matches!(run.plan().steps[step as usize].kind, StepKind::LlmDecision(_))
 }
 
-/// True for a step that decides which later ones run.
+/// Returns true for a step that decides which later ones run.
 fn is_barrier(spec: &Step) -> bool {
     let jumps = spec.on_success.is_some() || matches!(spec.on_failure, Some(OnFailure::Jump(_)));
     jumps || matches!(spec.kind, StepKind::Condition(_))

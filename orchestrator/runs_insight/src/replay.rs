@@ -210,7 +210,7 @@ fn forked(
     Ok((run, 2 + n_kept))
 }
 
-/// True for an entry with which a fork keeps something of the other run.
+/// Returns true for an entry with which a fork keeps something of the other run.
 fn is_kept(entry: &Entry) -> bool {
     match &entry.event {
         Some(Event::SessionRead(read)) => read.state_version == 0,

@@ -172,7 +172,7 @@ pub trait Reader: Send {
         limit: usize,
     ) -> Result<Vec<OperatorAction>, StoreFault>;
 
-    /// How many executions are in which state.
+    /// Returns the number of executions by state.
     ///
     /// # Errors
     /// As the implementation fails.

@@ -76,7 +76,7 @@ impl Removal {
         self.keep_settled_ms.is_none() && self.keep_settled_count.is_none() && self.keep_ids_ms.is_none()
     }
 
-    /// True for an execution that is not removed now. One without a place is read by nobody.
+    /// Returns true for an execution that is not removed now. One without a place is read by nobody.
     pub fn holds(&self, place: Option<u64>, settled_at: Option<i64>, now_unix_ms: i64) -> bool {
         let (Some(held), Some(place)) = (self.held, place) else {
             return false;

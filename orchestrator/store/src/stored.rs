@@ -103,7 +103,7 @@ pub struct ListFilter {
     pub namespaces: Option<Vec<Namespace>>,
 }
 
-/// How many executions are in which state.
+/// Number of executions by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Accepted, not started.

@@ -41,7 +41,7 @@ impl Opaque {
         self.0.len()
     }
 
-    /// True for `{}`.
+    /// Returns true for `{}`.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

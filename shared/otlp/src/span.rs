@@ -96,7 +96,7 @@ impl SpanMessage {
         put_attribute(&mut self.message, ATTRIBUTES, key, value);
     }
 
-    /// How many attributes are left out.
+    /// Returns the number of attributes that are left out.
     pub fn dropped_attributes(&mut self, n: u32) {
         self.message.varint(10, u64::from(n));
     }
@@ -117,7 +117,7 @@ impl SpanMessage {
         });
     }
 
-    /// How many events are left out.
+    /// Returns the number of events that are left out.
     pub fn dropped_events(&mut self, n: u32) {
         self.message.varint(12, u64::from(n));
     }
@@ -140,7 +140,7 @@ impl SpanMessage {
         });
     }
 
-    /// How many links are left out.
+    /// Returns the number of links that are left out.
     pub fn dropped_links(&mut self, n: u32) {
         self.message.varint(14, u64::from(n));
     }

@@ -32,7 +32,7 @@ impl<'a> Source<'a> {
         usize::from(self.byte() % sides.max(1))
     }
 
-    /// True once in `sides`, and not at the end of the input.
+    /// Returns true once in `sides`, and not at the end of the input.
     pub(crate) fn once_in(&mut self, sides: u8) -> bool {
         self.byte() % sides.max(1) == 1
     }

@@ -95,7 +95,7 @@ pub(super) struct Book {
     pub(super) record: Record,
 }
 
-/// How many refusals of one execution are remembered.
+/// Number of refusals of one execution that are remembered.
 const REFUSALS_KEPT: usize = 4;
 
 impl Book {

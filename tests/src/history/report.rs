@@ -61,7 +61,7 @@ pub struct Report {
     counts: BTreeMap<String, u64>,
 }
 
-/// How many violations are kept.
+/// Number of violations that are kept.
 pub const VIOLATIONS_MAX: usize = 100;
 
 impl Report {

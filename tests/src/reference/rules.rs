@@ -18,7 +18,7 @@ pub struct Rules {
     pub(super) backoff_multiplier: f64,
     pub(super) max_backoff_ms: f64,
     pub(super) retryable: Vec<String>,
-    /// How many steps may be under way.
+    /// Number of steps that may be under way.
     pub n_slots: usize,
     pub(super) context_is_missing: bool,
     pub(super) deadline_ms: i64,

@@ -50,7 +50,7 @@ impl fmt::Display for FileFault {
 
 impl std::error::Error for FileFault {}
 
-/// True for bytes that begin as a record file does.
+/// Returns true for bytes that begin as a record file does.
 pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(FIRST_LINE)
 }

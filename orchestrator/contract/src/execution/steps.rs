@@ -44,7 +44,7 @@ pub enum StepState {
     Stopped,
 }
 
-/// How many steps are doing what. The counts add up to `steps_total`.
+/// Number of steps by activity. The counts add up to `steps_total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Steps of the plan.
@@ -95,7 +95,7 @@ pub(super) struct StepRecord {
 /// What an explanation of a step says beside its state. Nothing is decided by it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepDiagnostics {
-    /// How many attempts were made, once it has ended.
+    /// Number of attempts that were made, once it has ended.
     pub(super) attempts: u32,
     /// Reason why it did not complete.
     pub(super) reason: Option<NotCompleted>,
@@ -221,7 +221,7 @@ impl Execution {
         }
     }
 
-    /// How many steps are doing what. Looks at every step.
+    /// Returns the number of steps by activity. Checks every step.
     pub fn progress(&self) -> Progress {
         let mut progress = Progress::default();
         let n_steps = u16::try_from(self.plan().steps().len()).expect("a plan has at most 1024 steps");

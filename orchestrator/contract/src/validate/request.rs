@@ -83,7 +83,7 @@ fn correlation(context: &BTreeMap<String, String>, findings: &mut Findings) {
     }
 }
 
-/// How many steps may hold a slot at a time, if a plan is asked about without a whole request.
+/// Returns the number of steps that may hold a slot at a time, if a plan is asked about without a whole request.
 pub(super) fn options(asked: Option<i32>, n_steps_max: u32, findings: &mut Findings) -> Option<u32> {
     let n_steps = concurrency(asked, n_steps_max);
     field(findings, 9, "options.max_concurrent_steps", n_steps)

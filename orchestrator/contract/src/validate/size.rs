@@ -1,4 +1,4 @@
-//! How many bytes a plan takes encoded, as `escapement.v1.Plan`. A pure leaf; encodes nothing.
+//! Number of bytes that a plan takes encoded, as `escapement.v1.Plan`. A pure leaf; encodes nothing.
 
 use crate::draft::{PlanDraft, RetryPolicyDraft, StepDraft};
 use crate::outcome::varint_bytes;

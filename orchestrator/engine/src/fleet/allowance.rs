@@ -1,4 +1,4 @@
-//! How many messages a session may send, and what each costs. Work entitles to its answers, time to a little more.
+//! Number of messages that a session may send, and what each costs. Work entitles to its answers, time to a little more.
 //! Ends nothing.
 
 use crate::limits::{

@@ -61,7 +61,7 @@ impl Lane {
         self.fetching.switch(need, is_held);
     }
 
-    /// How many executions of one need wait for their start and may.
+    /// Returns the number of executions of one need that wait for their start and may.
     pub(super) fn n_of(&self, need: NeedKey) -> usize {
         self.queue.n_of(need) + self.pinned.n_of(need) + self.idle.n_of(need) + self.fetching.n_of(need)
     }

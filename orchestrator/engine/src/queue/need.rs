@@ -30,7 +30,7 @@ struct Need {
     /// Sorted, each once; never empty.
     actions: Arc<[ActionKey]>,
     n_absent: usize,
-    /// How many executions of each namespace have it; never 0.
+    /// Number of executions of each namespace that have it; never 0.
     n_executions: BTreeMap<NamespaceKey, usize>,
 }
 

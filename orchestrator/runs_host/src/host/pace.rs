@@ -98,7 +98,7 @@ impl RunsHost {
         self.unheard.is_empty()
     }
 
-    /// True while the next batch has room for the bytes of another input.
+    /// Returns true while the next batch has room for the bytes of another input.
     pub fn has_room(&self) -> bool {
         self.queue_bytes < BATCH_BYTES
     }

@@ -48,7 +48,7 @@ pub(crate) struct World {
     contract: Contract,
     /// What reaches the host next; gone when the process dies.
     coming: VecDeque<(RunId, Input)>,
-    /// How many verbs are durable.
+    /// Number of verbs that are durable.
     n_verbs: usize,
     /// The number of the next entry when the verb was sent that is on its way.
     sent: Option<u64>,

@@ -203,7 +203,7 @@ fn add_row(sums: &mut [Sum], row: &Row<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// How many entries are right, if some are not.
+/// Returns the number of entries that are right, if some are not.
 fn wrong(
     connection: &Connection,
     table: &Table,

@@ -24,7 +24,7 @@ impl RunRemoval {
         self.keep_ended_ms.is_none() && self.keep_ended_count.is_none() && self.keep_ids_ms.is_none()
     }
 
-    /// True for a run that is not removed now. One without a place is read by nobody.
+    /// Returns true for a run that is not removed now. One without a place is read by nobody.
     pub fn holds(&self, place: Option<u64>, ended_at: i64, now_unix_ms: i64) -> bool {
         let (Some(held), Some(place)) = (self.held, place) else {
             return false;

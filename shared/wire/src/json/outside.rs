@@ -109,7 +109,7 @@ fn behind_number(text: &[u8], begin: usize) -> usize {
     begin + text[begin..].iter().take_while(is_part).count()
 }
 
-/// True for an integer that JSON takes where it stands, and that a double does not hold.
+/// Returns true for an integer that JSON takes where it stands, and that a double does not hold.
 fn is_lost(text: &[u8], begin: usize, end: usize) -> bool {
     let Ok(number) = std::str::from_utf8(&text[begin..end]) else {
         return false;

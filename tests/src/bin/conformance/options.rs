@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// True for a check that is wanted.
+    /// Returns true for a check that is wanted.
     pub(crate) fn selects(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
     }

@@ -30,7 +30,7 @@ pub(crate) struct World {
 /// What the audit of all streams gave.
 #[derive(Debug, Default)]
 pub(crate) struct Audited {
-    /// How many streams were looked at.
+    /// Number of streams that were looked at.
     pub(crate) n_streams: usize,
     /// Each with the check in which it was found.
     pub(crate) findings: Vec<(&'static str, Finding)>,

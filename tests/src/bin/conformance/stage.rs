@@ -98,7 +98,7 @@ impl Stage {
         self.shared.with(|state| state.resets = true);
     }
 
-    /// When each connection came.
+    /// Returns the time at which each connection came.
     pub(crate) fn connects(&self) -> Vec<Instant> {
         self.shared.with(|state| state.connects.clone())
     }

@@ -81,7 +81,7 @@ fn is_in_target(folder: &Path) -> bool {
         && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
-/// How many plans ended how, the run, and the goal: the last line of the demo.
+/// Returns the outcomes of the plans, of the run, and of the goal: the last line of the demo.
 fn counts(verdicts: &[Verdict], run: &str, is_reached: bool) -> String {
     let count = |status: &str| verdicts.iter().filter(|verdict| verdict.status == status).count();
     let [success, partial, failure] = ["success", "partial", "failure"].map(count);

@@ -35,7 +35,7 @@ async fn shell(
     run(input(payload), context, config.clone()).await
 }
 
-/// True while the process runs. One that has ended and was not waited for does not count.
+/// Returns true while the process runs. One that has ended and was not waited for does not count.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')

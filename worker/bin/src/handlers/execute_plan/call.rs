@@ -91,7 +91,7 @@ async fn wait(execution_id: &str, context: &StepContext) -> Result<Result<PlanRe
     }
 }
 
-/// True for answers that another call may not get: the orchestrator is away, stopping, or full.
+/// Returns true for answers that another call may not get: the orchestrator is away, stopping, or full.
 fn may_pass(status: &Status) -> bool {
     matches!(
         status.code(),
