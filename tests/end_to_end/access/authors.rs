@@ -111,10 +111,11 @@ async fn a_run_calls_what_its_author_may_and_its_executions_have_that_name_and_n
         creation("one", &calling(&["echo", "fail"], false)),
     )
     .await;
-    assert_eq!(
-        reason(&refused.unwrap_err(), Code::PermissionDenied),
-        "ACTION_NOT_PERMITTED"
-    );
+    let refused = refused.unwrap_err();
+    assert_eq!(reason(&refused, Code::PermissionDenied), "ACTION_NOT_PERMITTED");
+    // The step that calls it is named, not the document as a whole.
+    let step = "document.steps[1].config.tool_name: the action \"fail\"";
+    assert!(refused.message().starts_with(step), "{}", refused.message());
 
     let run = created(&world, &planner, creation("one", &calling(&["echo"], false)))
         .await
