@@ -13,6 +13,7 @@ mod narrowed;
 mod open_calls;
 mod operators;
 mod policies;
+mod rotation;
 mod sessions;
 mod shares;
 mod tenants;

@@ -122,7 +122,7 @@ class Session:
         self.wanted = True  # False for a peer that is not named any more
         self.books = {}
         self.state = "down"
-        self.session_id = self.boot_id = b""
+        self.instance_id, self.session_id, self.boot_id = worker.instance_id, b"", b""
         self.lease_until = -math.inf
         self.dial_at, self.backoff, self.hello_number = 0.0, 0.1, 0
         self.told, self.told_at = "", -math.inf  # why there is no session, and when that was logged
@@ -237,7 +237,7 @@ class Session:
         self.hello_number = worker.hellos
         self._send(hello=pb.Hello(
             protocol_min=1, protocol_max=1, build="escapement-worker-python",
-            worker_id=worker.worker_id, instance_id=worker.instance_id, hello_number=self.hello_number,
+            worker_id=worker.worker_id, instance_id=self.instance_id, hello_number=self.hello_number,
             previous_session_id=self.session_id, boot_id_seen=self.boot_id, actions=worker.actions,
             max_in_flight=0 if worker.stopping else worker.max_in_flight, in_flight=self._in_flight()))
 
@@ -387,6 +387,11 @@ class Session:
 
     def _session_error(self, error):
         self.retry_after = min(60.0, max(0, error.retry_after_ms) / 1000)
+        if error.new_instance:  # other credentials than before: nobody takes what the old ones were given
+            self.instance_id, self.session_id, self.boot_id = os.urandom(16), b"", b""
+            for attempt in list(self.books.values()):
+                self._end(attempt, CANCEL)
+            raise Drop(" ".join(str(error).split()))
         # A peer that is this orchestrator by another name supersedes this session: no reason to end.
         later = [peer for peer in self.worker.sessions.values() if peer.hello_number > self.hello_number]
         alias = error.code == pb.SessionError.superseded and any(

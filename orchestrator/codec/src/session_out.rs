@@ -81,6 +81,13 @@ pub fn denied(denial: &Denial) -> Message {
     let detail = format!("{}: {denial}", denial.reason());
     match denial {
         Denial::TooManySessions { .. } => session_error(Code::Unavailable, detail, RETRY_AFTER_MS),
+        // Other credentials than before: it may come at once, as another instance.
+        Denial::InstanceOfAnother => Message::SessionError(v1::SessionError {
+            code: Code::Unauthorized as i32,
+            detail,
+            retry_after_ms: 0,
+            new_instance: true,
+        }),
         _ => session_error(Code::Unauthorized, detail, DENIED_RETRY_AFTER_MS),
     }
 }
@@ -105,6 +112,7 @@ fn session_error(code: v1::session_error::Code, detail: String, retry_after_ms: 
         code: code as i32,
         detail,
         retry_after_ms: milliseconds(retry_after_ms),
+        new_instance: false,
     })
 }
 

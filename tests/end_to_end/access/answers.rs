@@ -1,6 +1,6 @@
 //! What runs ask is answered in the name of the credentials, and in no other.
 
-use super::credentials::{Token, world_with};
+use super::credentials::{Token, world_with_profiles};
 use crate::runs::creation;
 use crate::status_details::reason;
 use crate::world::LIMIT;
@@ -25,7 +25,7 @@ async fn an_agent_cannot_approve_and_who_can_is_named_as_verified() {
         agent.entry("robot", "roles = [\"submitter\"]\nagent = true"),
         anna.entry("anna", "roles = [\"submitter\"]"),
     ];
-    let (world, _file) = world_with(&entries).await;
+    let (world, _file) = world_with_profiles(&entries, &["record"]).await;
     let mut runs = RunServiceClient::new(world.orchestrator.channel());
     let mut inbox = InboxServiceClient::new(world.orchestrator.channel());
     let document = json!({"schema": "escapement.plan/1", "name": "Asks", "steps": [

@@ -1,6 +1,6 @@
 //! What runs do in the names of their authors: which actions they call, who approves them, and whose they are.
 
-use super::credentials::{Token, policy, world_with};
+use super::credentials::{Token, policy, world_with, world_with_profiles};
 use crate::runs::creation;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
@@ -176,7 +176,7 @@ async fn who_started_a_run_in_another_name_does_not_approve_it() {
         front.entry("front", "roles = [\"submitter\"]\nuser = \"*\""),
         anna.entry("anna", "roles = [\"submitter\"]"),
     ];
-    let (world, _file) = world_with(&entries).await;
+    let (world, _file) = world_with_profiles(&entries, &["echo"]).await;
     let request = CreateRunRequest {
         user_id: "ben".to_owned(),
         autonomy_level: Some(1),
@@ -217,7 +217,7 @@ async fn another_credential_of_who_started_a_run_does_not_approve_it_either() {
         ben.entry("ben", "roles = [\"submitter\"]"),
         robot.entry("robot", "roles = [\"submitter\"]\nagent = true"),
     ];
-    let (world, _file) = world_with(&entries).await;
+    let (world, _file) = world_with_profiles(&entries, &["echo"]).await;
     let gated = |request_id: &str, four_eyes, quorum| CreateRunRequest {
         autonomy_level: Some(1),
         policy: Some(Policy {
@@ -276,7 +276,7 @@ async fn a_user_of_the_policy_finds_its_own_runs_alone() {
         ben.entry("ben", "roles = [\"submitter\"]\nuser = true"),
         service.entry("service", "roles = [\"submitter\"]"),
     ];
-    let (world, _file) = world_with(&entries).await;
+    let (world, _file) = world_with_profiles(&entries, &["echo"]).await;
     let run = created(&world, &anna, creation("one", &calling(&["echo"], true)))
         .await
         .unwrap();

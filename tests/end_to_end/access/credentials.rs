@@ -2,6 +2,8 @@
 
 use crate::world::World;
 use escapement_tests::{Binaries, PrivateDirectory};
+use escapement_wire::runs::v1::action_service_client::ActionServiceClient;
+use escapement_wire::runs::v1::{ActionProfile, PutActionProfileRequest};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -66,6 +68,11 @@ impl Token {
         format!("Bearer {}", self.secret).parse().unwrap()
     }
 
+    /// Returns the digest that a policy names.
+    pub(crate) fn digest(&self) -> &str {
+        &self.sha256
+    }
+
     /// Its entry in a policy.
     pub(crate) fn entry(&self, name: &str, more: &str) -> String {
         let sha256 = &self.sha256;
@@ -92,6 +99,23 @@ pub(crate) fn policy(entries: &[String]) -> String {
 /// Returns an orchestrator with a policy at which it looks every second, and the policy's file.
 pub(crate) async fn world_with(entries: &[String]) -> (World, PathBuf) {
     world_that_looks(entries, 1_000).await
+}
+
+/// Starts one where an operator has put profiles of these actions, so that no run waits for what workers say of them.
+pub(crate) async fn world_with_profiles(entries: &[String], actions: &[&str]) -> (World, PathBuf) {
+    let operator = Token::new("profiles");
+    let own = operator.entry("profiles", "roles = [\"operator\"]");
+    let (world, file) = world_with(&[entries, &[own]].concat()).await;
+    let mut profiles = ActionServiceClient::new(world.orchestrator.channel());
+    for action in actions {
+        let profile = Some(ActionProfile {
+            action: (*action).to_owned(),
+            ..ActionProfile::default()
+        });
+        let put = operator.shows(PutActionProfileRequest { profile });
+        profiles.put_action_profile(put).await.unwrap();
+    }
+    (world, file)
 }
 
 /// The same with another interval; 0: it looks at SIGHUP alone.

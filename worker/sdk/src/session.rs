@@ -44,6 +44,10 @@ pub(crate) struct Session {
     stream: StreamState,
     /// Until when work may run; `None` before the first `Welcome` and after the lease ran out.
     lease_ends_ms: Option<u64>,
+    /// Difference between the instance of this session and that of the worker; 0 at first.
+    instance_salt: u64,
+    /// The next stream begins another instance.
+    is_another: bool,
     /// The last session that was welcomed.
     previous: Option<(SessionId, BootId)>,
     limits: SessionLimits,
@@ -116,6 +120,8 @@ impl Session {
                 until_ms: connect_at_ms,
             },
             lease_ends_ms: None,
+            instance_salt: 0,
+            is_another: false,
             previous: None,
             limits: inbound::limits_of(None),
             reconnect: Reconnect::default(),
@@ -194,6 +200,10 @@ impl Session {
                 reason,
                 left,
             }));
+        }
+        if std::mem::take(&mut self.is_another) {
+            // An odd number, so that it is always another one.
+            self.instance_salt = self.instance_salt.wrapping_add(random | 1);
         }
         self.effects.clear_stream();
         self.stream = StreamState::Waiting {

@@ -193,6 +193,23 @@ fn a_name_or_a_token_that_is_there_twice_is_refused() {
 }
 
 #[test]
+fn while_a_token_is_rotated_both_are_of_one_principal() {
+    let text = format!(
+        "version = 1\n[[token]]\nname = \"a\"\nsha256 = \"{}\"\nprevious_sha256 = \"{}\"\nroles = [\"worker\"]\n",
+        digest_of(2),
+        digest_of(1)
+    );
+    let policy = Policy::parse(&text).unwrap();
+    let of = |seed| &policy.tokens[&StaticToken::from_random([seed; 32]).sha256()];
+    assert!(of(1).is_same_as(of(2)));
+    let twice = text.replace(&digest_of(1), &digest_of(2));
+    let expected = ["line 5: token[0].previous_sha256 is the digest of another token too"];
+    assert_eq!(violations(&twice), expected);
+    let broken = text.replace(&digest_of(1), "ab");
+    assert!(violations(&broken)[0].contains("64 hexadecimal digits"));
+}
+
+#[test]
 fn instants_have_their_milliseconds() {
     for (text, expected) in [
         ("1970-01-01T00:00:00Z", 0),

@@ -8,6 +8,7 @@ use crate::principal::{Principal, PrincipalKind};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use escapement_model::{Namespace, hex};
 
 /// Reads every `[[token]]`.
@@ -21,6 +22,7 @@ pub(super) fn read<'t>(
     for mut section in reading.tables(root, "token") {
         let name = reading.required_text(&mut section, "name");
         let sha256 = reading.required_text(&mut section, "sha256");
+        let previous = reading.text(&mut section, "previous_sha256");
         let expires = expires(reading, &mut section);
         let grant = grants::read(reading, &mut section, declared, grants::Roles::Required);
         reading.finish(section);
@@ -29,10 +31,11 @@ pub(super) fn read<'t>(
         if let Some(name) = name.as_ref().filter(|name| !names.insert(name.value)) {
             reading.wrong_value(name, "is the name of another token too");
         }
-        let digest = sha256.and_then(|sha256| Some(sha256.with(digest(reading, &sha256)?)));
-        let (Some(name), Some(digest)) = (name, digest) else {
-            continue;
-        };
+        // While a token is rotated, the one that it replaces is as good: who has either is the same principal.
+        let digests = [sha256, previous].into_iter().flatten();
+        let digests = digests.filter_map(|text| Some(text.with(digest(reading, &text)?)));
+        let digests: Vec<Placed<[u8; 32]>> = digests.collect();
+        let Some(name) = name else { continue };
         let principal = Principal {
             name: name.value.into(),
             kind: PrincipalKind::Token,
@@ -40,8 +43,11 @@ pub(super) fn read<'t>(
             valid_until_ms: expires,
             grants: vec![grant],
         };
-        if tokens.insert(digest.value, Arc::new(principal)).is_some() {
-            reading.wrong_value(&digest, "is the digest of another token too");
+        let principal = Arc::new(principal);
+        for digest in digests {
+            if tokens.insert(digest.value, Arc::clone(&principal)).is_some() {
+                reading.wrong_value(&digest, "is the digest of another token too");
+            }
         }
     }
     tokens

@@ -134,8 +134,8 @@ impl Users {
         run
     }
 
-    /// The runs of which the session has told up to its last notice.
-    async fn told_of(&self, token: &Token) -> Vec<String> {
+    /// Returns the runs of the notices of the session up to the first one of this run.
+    async fn told_until(&self, token: &Token, run_id: &str) -> Vec<String> {
         let mut runs = RunServiceClient::new(self.world.orchestrator.channel());
         let watch = v1::WatchNoticesRequest {
             session_id: SESSION.to_owned(),
@@ -143,11 +143,14 @@ impl Users {
         };
         let mut told = runs.watch_notices(token.shows(watch)).await.unwrap().into_inner();
         let mut of = Vec::new();
-        // All that is kept comes before the first heartbeat.
+        // Notices come in their order, from the first that the session has.
         while let Some(Told::Notice(notice)) = told.message().await.unwrap().unwrap().told {
             of.push(notice.run_id);
+            if of.last().is_some_and(|told| told == run_id) {
+                return of;
+            }
         }
-        of
+        panic!("a heartbeat came first: {of:?}");
     }
 }
 
@@ -241,7 +244,7 @@ async fn a_session_tells_nothing_of_whose_it_was_before() {
     let Users { world, anna, ben, .. } = &users;
     users.create_session(anna).await;
     let hers = users.run_in_session(anna).await;
-    assert!(users.told_of(anna).await.contains(&hers.run_id));
+    assert_eq!(users.told_until(anna, &hers.run_id).await, [&*hers.run_id]);
     let delete = v1::DeleteSessionRequest {
         session_id: SESSION.to_owned(),
         ..Default::default()
@@ -251,10 +254,8 @@ async fn a_session_tells_nothing_of_whose_it_was_before() {
     deleted.unwrap();
 
     users.create_session(ben).await;
-    assert_eq!(users.told_of(ben).await, Vec::<String>::new());
     let his = users.run_in_session(ben).await;
-    let told = users.told_of(ben).await;
-    assert!(!told.is_empty() && told.iter().all(|run_id| *run_id == his.run_id));
+    assert_eq!(users.told_until(ben, &his.run_id).await, [&*his.run_id], "of hers nothing");
 
     // And what she does with what she had goes on in no session of his.
     let fork = v1::ForkRunRequest {

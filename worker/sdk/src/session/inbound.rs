@@ -45,7 +45,7 @@ impl Session {
         let welcomed = matches!(self.stream, StreamState::Up { .. });
         match (message, welcomed) {
             (Response::SessionError(error), _) => {
-                self.session_error(&error);
+                self.session_error(now_ms, &error);
                 Ok(())
             }
             (Response::Welcome(welcome), false) => self.welcome(now_ms, welcome),
@@ -239,12 +239,20 @@ impl Session {
         Ok(())
     }
 
-    fn session_error(&mut self, error: &SessionError) {
+    fn session_error(&mut self, now_ms: u64, error: &SessionError) {
         use session_error::Code;
         let code = error.code();
         let reason = format!("{}: {}", code.as_str_name(), error.detail);
         match code {
             Code::Superseded => self.finish(Err(WorkerError::Superseded)),
+            Code::Unauthorized if error.new_instance => {
+                // The orchestrator takes no outcome of attempts that other credentials got.
+                self.attempts
+                    .apply_to_all(now_ms, attempt::Input::Unwanted, &mut self.effects);
+                (self.previous, self.is_another) = (None, true);
+                self.reconnect.retry_after(error.retry_after_ms);
+                self.close(reason);
+            }
             Code::UnsupportedProtocol | Code::Unauthorized => self.finish(Err(WorkerError::Refused(reason))),
             Code::Unspecified
             | Code::ProtocolViolation

@@ -121,6 +121,7 @@ impl Session {
         let hello = worker_state.next_hello();
         let (session_id, boot_id) = self.previous.unzip();
         Hello {
+            instance_id: instance(&hello.instance_id, self.instance_salt),
             previous_session_id: session_id
                 .map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
             boot_id_seen: boot_id.map_or_else(Bytes::new, |id| Bytes::copy_from_slice(id.as_bytes())),
@@ -141,4 +142,14 @@ impl Session {
             && (welcomed.actions_told < worker_state.actions_revision()
                 || welcomed.capacity_told < worker_state.capacity_revision())
     }
+}
+
+/// Returns the instance of a session by that of its worker.
+fn instance(of_worker: &Bytes, salt: u64) -> Bytes {
+    let salt = salt.to_be_bytes().into_iter().chain(std::iter::repeat(0));
+    of_worker
+        .iter()
+        .zip(salt)
+        .map(|(byte, salt)| byte ^ salt)
+        .collect()
 }

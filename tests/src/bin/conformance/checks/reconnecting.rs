@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::catalogue::{Check, check};
 use crate::log::Log;
 use crate::messages::{assignment, assignments, delay, milliseconds};
-use crate::play::{ANSWER_LIMIT, HELLO_LIMIT, Play, demand, outcome_of, pass, start_one};
+use crate::play::{ANSWER_LIMIT, HELLO_LIMIT, Play, counts, demand, outcome_of, pass, start_one};
 use crate::scene::Scene;
 use crate::session::Session;
 use crate::stage::{Stage, Welcoming};
@@ -81,6 +81,11 @@ pub(super) const CHECKS: &[Check] = &[
         "session.proto, SessionError.superseded: A newer session of the same instance took over."
     ),
     check!(
+        a_worker_with_other_credentials_comes_back_as_another_instance,
+        "After `SessionError` unauthorized with `new_instance` the worker returns with another `instance_id` and ends what it had.",
+        "session.proto, SessionError.new_instance: The worker MUST end what it has of this orchestrator"
+    ),
+    check!(
         a_hopeless_worker_does_not_hammer,
         "Refused as unsupported_protocol or unauthorized, the worker ends or tries at most 10 times in 6 s.",
         "session.proto, SessionError.unsupported_protocol: No revision that both speak."
@@ -93,6 +98,7 @@ fn error(code: i32, retry_after: Duration) -> ToWorker {
         code,
         detail: "on purpose".to_owned(),
         retry_after_ms,
+        ..SessionError::default()
     })
 }
 
@@ -339,6 +345,34 @@ async fn a_superseded_worker_stays_away(scene: Scene) -> Result<(), Fault> {
             )
         }
     }
+}
+
+async fn a_worker_with_other_credentials_comes_back_as_another_instance(scene: Scene) -> Result<(), Fault> {
+    let mut play = Play::start(&scene).await?;
+    play.leave_books_alone();
+    let (session, before) = play.greeted().await?;
+    session.send(ToWorker::Welcome(play.welcome_for(&before, Verdict::Keep)));
+    let running = delay(Duration::from_secs(30));
+    start_one(&session, &running).await?;
+    session.send(ToWorker::SessionError(SessionError {
+        code: Code::Unauthorized.into(),
+        detail: "on purpose".to_owned(),
+        new_instance: true,
+        ..SessionError::default()
+    }));
+    session.finish(0);
+    let (session, after) = play.greeted_within(Duration::from_secs(5)).await?;
+    demand(
+        after.instance_id.len() == 16 && after.instance_id != before.instance_id,
+        || format!("expected another instance, got {:?} again", after.instance_id),
+    )?;
+    demand(after.previous_session_id.is_empty(), || {
+        "expected no session before, for this instance had none".to_owned()
+    })?;
+    // The work of the instance before is not continued.
+    session.send(ToWorker::Welcome(play.welcome_for(&after, Verdict::Stop)));
+    counts(&session, 0, Duration::from_secs(10)).await?;
+    play.must_still_work(&session).await
 }
 
 async fn a_hopeless_worker_does_not_hammer(scene: Scene) -> Result<(), Fault> {

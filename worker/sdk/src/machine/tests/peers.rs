@@ -2,6 +2,7 @@
 
 use super::stage::{DRAIN_GRACE, Stage, bytes, token};
 use crate::machine::OrchestratorId;
+use crate::session::TaskEnd;
 use crate::session::tests::spoken::{drain_started, heartbeat_ack};
 use crate::{SessionEvent, WorkerError};
 use escapement_wire::worker::v1::rejected_attempt::Reason;
@@ -219,6 +220,37 @@ fn a_peer_that_refuses_the_worker_is_asked_again_later_and_its_bodies_end() {
         stage.pass(1_000);
         assert!(stage.is_open(again));
     }
+}
+
+#[test]
+fn other_credentials_begin_another_instance_at_that_orchestrator() {
+    let (mut stage, b) = with_a_peer();
+    stage.assign(A, 1);
+    stage.assign(b, 2);
+    stage.heard(A);
+    stage.refuse_as_another(A);
+    assert!(stage.end.is_none());
+    assert_eq!(stage.cancelled, [token(1)], "what the peer gave goes on");
+    stage.pass(1_000);
+    let hello = stage.heard_hello(A);
+    assert_eq!(hello.instance_id.len(), 16);
+    assert_ne!(hello.instance_id[..], [7; 16]);
+    assert!(hello.previous_session_id.is_empty() && hello.boot_id_seen.is_empty());
+    assert_eq!(hello.in_flight.len(), 1, "it has not ended yet");
+
+    // Again, with others: the instance is one that was never used.
+    stage.refuse_as_another(A);
+    stage.pass(1_000);
+    let again = stage.heard_hello(A).instance_id;
+    assert!(again != hello.instance_id && again[..] != [7; 16]);
+    stage.welcome(A, 1, &["http://b:1"]);
+    stage.task_ends(1, TaskEnd::Aborted);
+    assert!(
+        matches!(stage.heard(A)[..], [Request::AttemptAcks(_)]),
+        "it says that it stopped"
+    );
+    stage.assign(A, 3);
+    assert_eq!(stage.started.last().unwrap().token, token(3));
 }
 
 #[test]

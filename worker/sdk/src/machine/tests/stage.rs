@@ -136,6 +136,16 @@ impl Stage {
         self.say(from, Response::SessionError(error));
     }
 
+    /// Says that the instance is of other credentials.
+    pub(super) fn refuse_as_another(&mut self, from: OrchestratorId) {
+        let error = SessionError {
+            code: session_error::Code::Unauthorized.into(),
+            new_instance: true,
+            ..SessionError::default()
+        };
+        self.say(from, Response::SessionError(error));
+    }
+
     pub(super) fn body_succeeds(&mut self, name: u8) {
         self.task_ends(name, success());
     }

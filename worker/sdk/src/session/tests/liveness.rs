@@ -207,6 +207,7 @@ fn superseded_ends_the_worker_and_unavailable_only_the_stream() {
             code: code.into(),
             detail: "told".to_owned(),
             retry_after_ms: 3_000,
+            ..SessionError::default()
         })
     };
     let mut story = Story::welcomed();
