@@ -232,7 +232,7 @@ fn nearest(name: &str, known: &BTreeSet<&str>) -> Option<String> {
 
 const PREFIX: &str = "ESCAPEMENT_";
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 78] = [
+const VARIABLES: [&str; 79] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -240,6 +240,7 @@ const VARIABLES: [&str; 78] = [
     "ALLOW_HOST",
     "ALLOW_PLAINTEXT",
     "ALLOW_PROGRAM",
+    "ALLOW_VARIABLE",
     "CONTRACT",
     "CONTRACT_TLS_CA",
     "CONTRACT_TLS_CERT",

@@ -21,6 +21,8 @@ pub struct Config {
     pub root: Option<Root>,
     /// Programs that may be started, from the name that a plan uses to the path.
     pub programs: BTreeMap<String, PathBuf>,
+    /// Variables that programs get and that a plan may set.
+    pub variables: BTreeSet<String>,
     /// Hosts that may be asked.
     pub hosts: AllowedHosts,
     /// The model endpoint; `None`: no models.
@@ -70,6 +72,7 @@ impl Config {
         Self {
             root: None,
             programs: BTreeMap::new(),
+            variables: BTreeSet::new(),
             hosts: AllowedHosts::default(),
             llm: None,
             credentials: Credentials::new(),
@@ -112,6 +115,9 @@ impl Config {
         let search = std::env::var_os("PATH").unwrap_or_default();
         for name in &options.allow_program {
             config.programs.insert(name.clone(), program_path(name, &search)?);
+        }
+        for name in &options.allow_variable {
+            config.variables.insert(variable(name)?);
         }
         for host in &options.allow_host {
             config.hosts.allow(host)?;
@@ -269,6 +275,19 @@ pub fn read_api_key(path: &Path) -> Result<String, ConfigError> {
     Ok(key.to_owned())
 }
 
+/// Checks the name of a variable that programs get.
+/// Variables that select the code of a program, and those of the worker's own settings, are refused.
+fn variable(name: &str) -> Result<String, ConfigError> {
+    let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+    let steers_loading = name == "PATH" || name.starts_with("LD_") || name.starts_with("DYLD_");
+    if !is_name || steers_loading || name.starts_with("ESCAPEMENT_") {
+        return Err(wrong(format!(
+            "--allow-variable {name:?} must be the name of a variable, and not PATH, LD_*, DYLD_* or ESCAPEMENT_*"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
 fn program_path(name: &str, search: &std::ffi::OsStr) -> Result<PathBuf, ConfigError> {
     let runs = |path: &Path| {
         path.metadata()
@@ -325,6 +344,11 @@ fn chosen_actions(config: &Config, wanted: &[String]) -> Result<BTreeSet<&'stati
     let chosen = wanted.iter().map(choose).collect::<Result<BTreeSet<_>, _>>()?;
     for (flag, is_given, action) in [
         ("--allow-program", !config.programs.is_empty(), process_run::NAME),
+        (
+            "--allow-variable",
+            !config.variables.is_empty(),
+            process_run::NAME,
+        ),
         ("--allow-host", !config.hosts.is_empty(), http_request::NAME),
         ("--llm-endpoint", config.llm.is_some(), llm_chat::NAME),
     ] {

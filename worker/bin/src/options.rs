@@ -118,6 +118,17 @@ pub struct Options {
     )]
     pub allow_program: Vec<String>,
 
+    /// A variable of the environment that programs of `process.run` get from the worker, and that a plan may set.
+    /// They always get PATH, HOME and LANG, which no plan sets. With a variable that makes programs load code a plan runs any code.
+    /// Repeatable.
+    #[arg(
+        long,
+        env = "ESCAPEMENT_ALLOW_VARIABLE",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub allow_variable: Vec<String>,
+
     /// A host that `http.request` may reach, HOST or HOST:PORT, compared exactly;
     /// without a port the default one of the scheme. Repeatable. Opens `http.request`.
     #[arg(

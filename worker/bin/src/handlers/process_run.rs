@@ -32,7 +32,7 @@ pub struct Input {
     pub stdin: Option<String>,
     /// A file below the root on its stdin.
     pub stdin_file: Option<String>,
-    /// Environment variables beside PATH, HOME and LANG, which come from the worker.
+    /// Environment variables that `--allow-variable` names.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The directory below the root that it starts in. Default: the root, or `/` if there is none.
@@ -113,6 +113,7 @@ pub fn action() -> Action {
 /// `PROCESS_TIMEOUT`, `PROCESS_OUTPUT`.
 pub async fn run(input: Input, context: StepContext, config: Arc<Config>) -> Result<Output, StepError> {
     check(&input)?;
+    check_variables(&input, &config)?;
     let directory = directory(&input, &config)?;
     let command = command(&input, &config, directory.as_ref())?;
     let stdin = match (&input.stdin, &input.stdin_file) {
@@ -172,17 +173,20 @@ fn check(input: &Input) -> Result<(), StepError> {
     if texts.into_iter().any(|text| text.contains('\0')) {
         return Err(invalid("an argument or a variable holds a zero byte"));
     }
-    let steers_loading = |name: &str| {
-        name.is_empty()
-            || name.contains('=')
-            || name == "PATH"
-            || name.starts_with("LD_")
-            || name.starts_with("DYLD_")
+    Ok(())
+}
+
+/// Refuses a variable that the operator has not named: many of them make a program load code, and no list has them all.
+fn check_variables(input: &Input, config: &Config) -> Result<(), StepError> {
+    let Some(name) = input.env.keys().find(|name| !config.variables.contains(*name)) else {
+        return Ok(());
     };
-    match input.env.keys().find(|name| steers_loading(name)) {
-        Some(name) => Err(invalid(format!("the variable {name:?} cannot be set"))),
-        None => Ok(()),
-    }
+    let allowed: Vec<&str> = config.variables.iter().map(String::as_str).collect();
+    let message = format!(
+        "the variable {name:?} cannot be set here; this worker has --allow-variable {}",
+        allowed.join(",")
+    );
+    Err(StepError::new("PROCESS_NOT_ALLOWED", message).not_here())
 }
 
 /// Returns the directory to start in, held open; none means `/`.
@@ -208,8 +212,10 @@ fn command(input: &Input, config: &Config, directory: Option<&Directory>) -> Res
         .args(&input.args)
         .current_dir(directory.map_or(Path::new("/"), AsRef::as_ref))
         .env_clear();
+    let allowed = config.variables.iter().map(String::as_str);
     let kept = INHERITED
-        .iter()
+        .into_iter()
+        .chain(allowed)
         .filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.envs(kept).envs(&input.env);
     Ok(command)

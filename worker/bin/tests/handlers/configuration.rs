@@ -47,6 +47,8 @@ fn flags_open_what_they_name() {
         root,
         "--allow-program",
         "sh,/bin/cat",
+        "--allow-variable",
+        "LC_ALL,TZ",
         "--allow-host",
         "example.com",
         "--llm-endpoint",
@@ -56,6 +58,7 @@ fn flags_open_what_they_name() {
     assert_eq!(config.actions.len(), 14);
     assert_eq!(config.programs.keys().collect::<Vec<_>>(), ["/bin/cat", "sh"]);
     assert!(config.programs["sh"].is_absolute());
+    assert_eq!(config.variables.iter().collect::<Vec<_>>(), ["LC_ALL", "TZ"]);
     assert_eq!(config.llm.unwrap().url, "https://127.0.0.1:1/v1/chat/completions");
 }
 
@@ -73,6 +76,9 @@ fn a_mistake_names_its_flag_and_says_what_to_do() {
     assert!(problem(&["--root", "/does/not/exist"]).contains("name a directory that exists"));
     assert!(problem(&["--allow-program", "no-such-program"]).contains("not found in PATH"));
     assert!(problem(&["--allow-program", "bin/sh"]).contains("absolute path"));
+    for name in ["PATH", "LD_PRELOAD", "DYLD_X", "ESCAPEMENT_TOKEN", "A=B", ""] {
+        assert!(problem(&["--allow-variable", name]).contains("must be the name of a variable"));
+    }
     assert!(problem(&["--allow-host", "http://a/"]).contains("--allow-host"));
     assert!(problem(&["--allow-host", "a:99999"]).contains("--allow-host"));
     assert!(problem(&["--orchestrator", "localhost"]).contains("--orchestrator"));

@@ -96,12 +96,24 @@ async fn an_unexpected_exit_code_is_an_error_with_the_end_of_stderr() {
 }
 
 #[tokio::test]
-async fn the_environment_is_cleared_but_for_three_names() {
-    let (config, _directory) = with_shell();
+async fn the_environment_holds_three_names_and_those_of_the_operator() {
+    let (mut config, _directory) = with_shell();
+    let named = ["GIVEN", "CARGO_MANIFEST_DIR"].map(str::to_owned);
+    Arc::get_mut(&mut config).unwrap().variables = named.into();
     let output = shell(&config, "env", json!({ "env": { "GIVEN": "1" } }), context())
         .await
         .unwrap();
-    let allowed = ["PATH", "HOME", "LANG", "GIVEN", "PWD", "SHLVL", "_", "OLDPWD"];
+    let allowed = [
+        "PATH",
+        "HOME",
+        "LANG",
+        "GIVEN",
+        "CARGO_MANIFEST_DIR",
+        "PWD",
+        "SHLVL",
+        "_",
+        "OLDPWD",
+    ];
     let names: Vec<_> = output
         .stdout
         .lines()
@@ -109,11 +121,29 @@ async fn the_environment_is_cleared_but_for_three_names() {
         .collect();
     assert!(names.iter().all(|name| allowed.contains(name)), "{names:?}");
     assert!(names.contains(&"GIVEN"));
-    for name in ["LD_PRELOAD", "PATH", "A=B", ""] {
+    assert!(names.contains(&"CARGO_MANIFEST_DIR"), "of the worker itself");
+    let refused = [
+        "LD_PRELOAD",
+        "PATH",
+        "HOME",
+        "BASH_ENV",
+        "PYTHONPATH",
+        "NODE_OPTIONS",
+        "GIT_SSH_COMMAND",
+        "A=B",
+        "",
+    ];
+    for name in refused {
         let error = shell(&config, "true", json!({ "env": { name: "x" } }), context())
             .await
             .unwrap_err();
-        assert_eq!(error.code(), "INVALID_PAYLOAD", "{name}");
+        assert_eq!(error.code(), "PROCESS_NOT_ALLOWED", "{name}");
+        assert!(
+            error
+                .message()
+                .ends_with("--allow-variable CARGO_MANIFEST_DIR,GIVEN"),
+            "{error}"
+        );
     }
 }
 
