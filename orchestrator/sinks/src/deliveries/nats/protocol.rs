@@ -6,8 +6,10 @@ use escapement_credentials::secured;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A connection that the server has let in, and that listens to answers.
 pub(crate) struct Connection {
@@ -15,7 +17,10 @@ pub(crate) struct Connection {
     /// What answers come to begins so.
     inbox: String,
     n_published: u64,
+    /// Largest message that the server takes, as it says.
     bytes_max: usize,
+    /// True once the server said so after the handshake, or needs none.
+    is_limit_proven: bool,
 }
 
 /// What came of a message that was published.
@@ -29,7 +34,7 @@ pub(crate) enum Reply {
     Denied(String),
     /// The server takes no message of that size; it was not sent.
     TooLarge {
-        /// What it takes.
+        /// The limit that it named last.
         bytes_max: usize,
     },
 }
@@ -112,6 +117,7 @@ impl Connection {
             inbox: format!("_INBOX.{}", random()?),
             n_published: 0,
             bytes_max: info.max_payload,
+            is_limit_proven: target.tls.is_none(),
         };
         connection.introduce(target, info.nonce.as_deref()).await?;
         Ok(connection)
@@ -141,8 +147,16 @@ impl Connection {
                 Said::Pong => return Ok(()),
                 Said::Ping => self.write(b"PONG\r\n").await?,
                 Said::Error(why) => return Err(format!("the server says: {why}")),
-                Said::Info(_) | Said::Message { .. } | Said::Other => {}
+                Said::Info(info) => self.take_info(&info),
+                Said::Message { .. } | Said::Other => {}
             }
+        }
+    }
+
+    /// Takes the limit that the server names after the handshake.
+    fn take_info(&mut self, info: &[u8]) {
+        if let Ok(info) = serde_json::from_slice::<Info>(info) {
+            (self.bytes_max, self.is_limit_proven) = (info.max_payload, true);
         }
     }
 
@@ -155,19 +169,18 @@ impl Connection {
             "NATS/1.0\r\nNats-Msg-Id: {id}\r\nContent-Type: application/cloudevents+json; charset=UTF-8\r\n\r\n"
         );
         let bytes = headers.len() + body.len();
-        if bytes > self.bytes_max {
-            let bytes_max = self.bytes_max;
+        let bytes_max = self.bytes_max;
+        if bytes > bytes_max && self.is_limit_proven {
             return Ok(Reply::TooLarge { bytes_max });
         }
         self.n_published += 1;
         let answer_to = format!("{}.{}", self.inbox, self.n_published);
-        let mut message = format!(
-            "HPUB {subject} {answer_to} {} {bytes}\r\n{headers}",
-            headers.len()
-        )
-        .into_bytes();
-        message.extend_from_slice(body);
-        message.extend_from_slice(b"\r\n");
+        let head = format!("HPUB {subject} {answer_to} {} {bytes}\r\n", headers.len());
+        self.write(head.as_bytes()).await?;
+        if bytes > bytes_max && self.refuses_size().await? {
+            return Ok(Reply::TooLarge { bytes_max });
+        }
+        let message = [headers.as_bytes(), body, b"\r\n"].concat();
         self.write(&message).await?;
         loop {
             match said(&mut self.stream).await? {
@@ -181,9 +194,24 @@ impl Connection {
                     return Ok(Reply::Denied(why));
                 }
                 Said::Error(why) => return Err(format!("the server says: {why}")),
+                Said::Info(info) => self.take_info(&info),
                 // What answers a message that was given up, say.
-                Said::Message { .. } | Said::Info(_) | Said::Pong | Said::Other => {}
+                Said::Message { .. } | Said::Pong | Said::Other => {}
             }
+        }
+    }
+
+    /// Returns true if the server refuses a message by the size in its first line.
+    /// A limit that was named before the handshake may be an attacker's, and an event above the limit is discarded.
+    async fn refuses_size(&mut self) -> Result<bool, String> {
+        let said = timeout(SIZE_REFUSED_WITHIN, said(&mut self.stream)).await;
+        match said {
+            Err(_elapsed) => Ok(false),
+            Ok(Ok(Said::Error(why))) if why.starts_with("Maximum Payload") => Ok(true),
+            Ok(Ok(Said::Error(why))) => Err(format!("the server says: {why}")),
+            Ok(Err(why)) => Err(why),
+            // Tried again on another connection.
+            Ok(Ok(_)) => Err("the server said something else before it had the message".to_owned()),
         }
     }
 
@@ -258,6 +286,8 @@ fn random() -> Result<String, String> {
     Ok(data_encoding::HEXLOWER.encode(&bytes))
 }
 
+/// Time in which a server refuses a message by its first line, which it reads before the rest.
+const SIZE_REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// Bytes of a line: 64 KiB. INFO names all servers of a cluster.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of an answer: 64 KiB. Streams answer with less than one.
