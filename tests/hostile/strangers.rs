@@ -70,7 +70,7 @@ async fn thousands_that_never_call_keep_no_room_and_nobody_out() {
 }
 
 /// Says this at the begin, and nothing but answers to pings from then on, until the connection is closed.
-async fn stay(address: SocketAddr, said: Vec<u8>) {
+pub(crate) async fn stay(address: SocketAddr, said: Vec<u8>) {
     let mut wire = Wire::open(address).await;
     assert_eq!(wire.flood(&said).await, Flood::Sent);
     let mut head = [0; 9];

@@ -10,8 +10,9 @@ use escapement_model::InstanceId;
 #[derive(Debug, Default)]
 pub struct InstanceOwners {
     instances: BTreeMap<InstanceId, Instance>,
-    /// Those without a session, the longest ago first; some may have one again.
-    gone: VecDeque<InstanceId>,
+    /// Those of each principal without a session, the longest ago first; some may have one again.
+    gone: BTreeMap<Identity, VecDeque<InstanceId>>,
+    n_gone: usize,
     /// Those that keep a place without a session, by when they lose it.
     kept: BTreeSet<(u64, InstanceId)>,
     /// Instances with a place, of each principal; none of them 0.
@@ -105,11 +106,22 @@ impl InstanceOwners {
             }
             None => give_back(&mut self.n_places, &known.owner),
         }
-        self.gone.push_back(instance_id);
-        if self.gone.len() > GONE_REMEMBERED_MAX {
-            let oldest = self.gone.pop_front().expect("it holds more than none");
-            self.forget(oldest);
+        let owner = known.owner.clone();
+        self.gone.entry(owner).or_default().push_back(instance_id);
+        self.n_gone += 1;
+        if self.n_gone > GONE_REMEMBERED_MAX {
+            self.forget_oldest();
         }
+    }
+
+    /// Forgets the oldest instance without a session, of the principal that has most of them.
+    /// A principal with many short sessions does not displace the instances of others.
+    fn forget_oldest(&mut self) {
+        let most = self.gone.iter_mut().max_by_key(|(_, gone)| gone.len());
+        let oldest = most.and_then(|(_, gone)| gone.pop_front());
+        self.gone.retain(|_, gone| !gone.is_empty());
+        self.n_gone -= 1;
+        self.forget(oldest.expect("there are more than none"));
     }
 
     /// Takes the places back that were kept until now at the latest.

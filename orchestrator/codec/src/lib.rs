@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod audit_from_wire;
+pub mod audit_pages;
 pub mod certificate;
 pub mod execution;
 pub mod namespaces;

@@ -12,6 +12,7 @@ use escapement_wire::v1::execution_error::Severity as WireSeverity;
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::attempt_outcome::Outcome as WireOutcome;
 use escapement_wire::worker::v1::session_request::Message;
+use std::sync::Arc;
 
 /// A message of a worker, as far as it can be read.
 #[derive(Debug)]
@@ -133,6 +134,8 @@ fn hello(hello: v1::Hello, dropped: &mut Dropped) -> Result<Hello, WrongStructur
             .collect(),
         build: dropped.cut(hello.build, LABEL_CHARS_MAX),
         hello_number: hello.hello_number,
+        // Known only where its credentials were judged.
+        owner: Arc::default(),
         previous_session_id: SessionId::from_slice(&hello.previous_session_id),
     })
 }

@@ -122,6 +122,15 @@ pub enum Notice {
         /// Name.
         action: Arc<str>,
     },
+    /// Actions that a worker registered after its hello were refused; once for each session.
+    Refused {
+        /// Label of the worker.
+        worker_id: Arc<str>,
+        /// Number of these actions.
+        n_actions: usize,
+        /// Reason for the first of them.
+        reason: &'static str,
+    },
     /// Steps ended with `ACTION_NOT_FOUND`.
     NotFound {
         /// The name of their action.

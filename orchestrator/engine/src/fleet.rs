@@ -36,6 +36,7 @@ mod waiting;
 
 use crate::config::EngineConfig;
 use crate::keys::{ActionKey, ExecutionKey, SessionKey};
+use crate::limits::ACTIONS_BYTES_MAX;
 use crate::timers::Timers;
 use crate::turn::Turn;
 use crate::worker::AckVerdict;
@@ -44,6 +45,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use escapement_contract::{Input as ContractInput, StepIndex};
+use escapement_model::ledger::Ledger;
 use escapement_model::{AttemptToken, InstanceId};
 use last_hello::LastHello;
 use recent::Recent;
@@ -78,8 +80,8 @@ pub(crate) struct Fleet {
     last_hellos: Recent<InstanceId, LastHello>,
     tokens_made: u64,
     actions: BTreeMap<ActionKey, Action>,
-    /// Bytes of their descriptions and schemas.
-    action_text_bytes: usize,
+    /// Bytes that they take, of each owner.
+    action_bytes: Ledger,
     names: BTreeMap<Arc<str>, ActionKey>,
     last_action: u64,
     /// Queues in which at least one step waits and to which a step or a free session came since no session was found
@@ -157,7 +159,7 @@ impl Fleet {
             last_hellos: Recent::default(),
             tokens_made: 0,
             actions: BTreeMap::new(),
-            action_text_bytes: 0,
+            action_bytes: Ledger::new(ACTIONS_BYTES_MAX),
             names: BTreeMap::new(),
             last_action: 0,
             servable: BTreeSet::new(),

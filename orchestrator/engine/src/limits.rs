@@ -16,10 +16,10 @@ pub(crate) const ENTRIES_PER_MESSAGE: usize = 16;
 pub(crate) const REFUSALS_MAX: usize = 16;
 /// Bytes of texts in a worker's message that count as an entry.
 pub(crate) const TEXT_BYTES_PER_ENTRY: usize = 1 << 10;
-/// Actions that sessions offer, of all sessions together.
-pub(crate) const ACTIONS_MAX: usize = 65_536;
-/// Bytes of descriptions and schemas of all actions together.
-pub(crate) const ACTION_TEXTS_BYTES_MAX: usize = 64 << 20;
+/// Bytes that all actions together take, by [`ACTION_BYTES`] and their texts. One owner has at most as many as it leaves free.
+pub(crate) const ACTIONS_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the entries of one action in all tables and indexes, without its texts.
+pub(crate) const ACTION_BYTES: usize = 1 << 10;
 /// Items of one list that a worker is sent.
 pub(crate) const MESSAGE_ITEMS_MAX: usize = 16_384;
 /// Messages to which an assignment entitles a worker: its answers, sent twice, and some to spare.

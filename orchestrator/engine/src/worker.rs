@@ -95,6 +95,8 @@ pub struct Hello {
     pub hello_number: u64,
     /// The session of the last welcome that it read; `None` before the first.
     pub previous_session_id: Option<SessionId>,
+    /// Owner of its registrations; empty without a policy.
+    pub owner: Arc<str>,
 }
 
 /// An action that a worker has a handler for.
@@ -322,3 +324,28 @@ pub enum SessionErrorCode {
     /// An operator declared the worker dead.
     DeclaredDead,
 }
+
+impl ToWorker {
+    /// Returns about how many bytes the message holds; payloads and environments are shared with their executions.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Welcome(welcome) => {
+                let refused = welcome.refused_actions.iter();
+                let refused = refused.map(|refusal| refusal.name.len() + ITEM_BYTES);
+                size_of_val(welcome.verdicts.as_slice()) + refused.sum::<usize>()
+            }
+            Self::OutcomeAcks(items) => size_of_val(items.as_slice()),
+            Self::UnknownOutcomes(tokens) => tokens.iter().map(|token| token.len() + ITEM_BYTES).sum(),
+            Self::Cancels(items) => size_of_val(items.as_slice()),
+            Self::Assignments(items) => size_of_val(items.as_slice()),
+            Self::SessionError { detail, .. } => detail.len(),
+            Self::HeartbeatAck { .. }
+            | Self::SnapshotRequest { .. }
+            | Self::DrainStarted { .. }
+            | Self::Reconnect { .. } => 0,
+        }
+    }
+}
+
+/// Bytes of an item without its text.
+const ITEM_BYTES: usize = 32;

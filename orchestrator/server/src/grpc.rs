@@ -27,11 +27,9 @@ use escapement_operators::AccessEdge;
 use escapement_sinks::Subscribers;
 use escapement_transport::response_budget::ResponseBudget;
 use escapement_transport::share::{Share, SharePart, Tenant};
-use escapement_transport::{CallClass, WorkerPlaces, WorkerRoots};
+use escapement_transport::{CallClass, Refusal, WorkerPlaces, WorkerRoots};
 use prost::Message;
 use std::pin::Pin;
-use std::sync::Arc;
-use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
 use tonic::Status;
 
@@ -49,7 +47,7 @@ pub(crate) struct Edge {
     /// Slots for plans whose payloads are held against schemas.
     pub(crate) payload_checks: Share,
     /// Room for sessions that have not said anything.
-    pub(crate) silent_sessions: Arc<Semaphore>,
+    pub(crate) silent_sessions: Share,
     pub(crate) events: Subscribers,
     pub(crate) greeting: WelcomeDefaults,
     pub(crate) max_concurrent_steps: u32,
@@ -86,7 +84,7 @@ impl Edge {
             pending_submission_bytes: Share::new(UNDECIDED_BYTES_MAX),
             replays: Share::new(REPLAYS_MAX),
             payload_checks: Share::new(PAYLOAD_CHECKS_MAX),
-            silent_sessions: Arc::new(Semaphore::new(SILENT_SESSIONS_MAX)),
+            silent_sessions: Share::new(SILENT_SESSIONS_MAX),
             events,
             places: WorkerPlaces::new(greeting.lease_ms),
             roots: WorkerRoots::default(),
@@ -103,7 +101,7 @@ impl Edge {
     pub(crate) fn reserve(&self, plan: &impl Message, tenant: &Tenant) -> Result<SharePart, Rejection> {
         let bytes = (plan.encoded_len() / UNDECIDED_UNIT_BYTES + 1) * UNDECIDED_UNIT_BYTES;
         let room = self.pending_submission_bytes.take(tenant, bytes);
-        room.map_err(|why| Rejection::Call(why.of(CallClass::Writes)))
+        room.map_err(|why| Rejection::Call(Refusal::for_want(why, CallClass::Writes)))
     }
 }
 
@@ -114,7 +112,7 @@ impl From<CallError> for Status {
     fn from(no_reply: CallError) -> Self {
         let rejection = match no_reply {
             // The engine ends only when the orchestrator does.
-            CallError::Gone => Rejection::Call(escapement_transport::Refusal::Stopping),
+            CallError::Gone => Rejection::Call(Refusal::Stopping),
             CallError::Overloaded(Lane::Writes) => Rejection::overloaded(CallClass::Writes),
             CallError::Overloaded(Lane::Reads | Lane::LongReads | Lane::Open) => {
                 Rejection::overloaded(CallClass::Reads)

@@ -13,7 +13,7 @@ use escapement_model::{ExecutionId, InvalidId};
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
 use escapement_transport::CallClass;
 use escapement_transport::refusal::{cursor_gone, event_damaged};
-use escapement_transport::response_budget::{ResponseBudget, ResponsePermit, TakeDeadline};
+use escapement_transport::response_budget::{ResponsePermit, TakeDeadline};
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::collections::VecDeque;
@@ -165,7 +165,7 @@ impl<S: FeedSource> Feed<S> {
     /// Reads the next page; false if there is nothing behind the last one.
     async fn look(&mut self) -> Result<bool, Status> {
         let (from, wanted) = (self.from, self.wanted.clone());
-        let (answers, source) = (self.delivery.answers.clone(), Arc::clone(&self.event_source));
+        let (delivery, source) = (self.delivery.clone(), Arc::clone(&self.event_source));
         let read = move |reader: &dyn Reader| {
             let page = reader.settled(from.after, FEED_PAGE)?;
             let has_id = match from.after_id {
@@ -173,7 +173,7 @@ impl<S: FeedSource> Feed<S> {
                 _ => true,
             };
             let owner = |id| stored_execution::owner(&reader.execution_or_ending(id).ok()??);
-            Ok((has_id, told(page, from.after, &wanted, owner, &answers, &source)))
+            Ok((has_id, told(page, from.after, &wanted, owner, &delivery, &source)))
         };
         let (has_id, page) = self.source.read(read).await?;
         let begins = from.after == 0 && page.removed > 0;
@@ -247,7 +247,7 @@ fn told(
     after: u64,
     wanted: &Wanted,
     owner: impl Fn(ExecutionId) -> Option<String>,
-    answers: &ResponseBudget,
+    delivery: &Delivery,
     source: &str,
 ) -> Told {
     let until = page.executions.last().map_or(after, |(place, _)| *place);
@@ -269,7 +269,10 @@ fn told(
     let results = wanted
         .iter()
         .filter_map(|(_, execution)| execution.result.as_ref());
-    let room = answers.take(CallClass::Subscriptions, results.map(Bytes::len).sum());
+    let n_bytes = results.map(Bytes::len).sum();
+    let room = delivery
+        .answers
+        .take_of(&delivery.share, CallClass::Subscriptions, n_bytes);
     let events = wanted
         .into_iter()
         .map(|(place, execution)| v1::ReadEventsResponse {

@@ -64,17 +64,18 @@ impl Turn for Subscription {
             event = self.next_wanted() => event,
         }?;
         // Without room for the result the subscriber gets the event by reference.
-        let event = match self
-            .delivery
-            .answers
-            .take(CallClass::Subscriptions, event.bytes())
-        {
-            Ok(room) => {
-                self.on_its_way = Some(room.until_taken(self.delivery.abort.clone()));
-                event.to_wire()
-            }
-            Err(_no_room) => event.to_wire_without_data(),
-        };
+        let event =
+            match self
+                .delivery
+                .answers
+                .take_of(&self.delivery.share, CallClass::Subscriptions, event.bytes())
+            {
+                Ok(room) => {
+                    self.on_its_way = Some(room.until_taken(self.delivery.abort.clone()));
+                    event.to_wire()
+                }
+                Err(_no_room) => event.to_wire_without_data(),
+            };
         let answer = v1::SubscribeEventsResponse {
             event: Some(event),
             dropped: self.dropped,

@@ -5,6 +5,7 @@ use escapement_model::Namespace;
 use escapement_runs_api::endings::EVENT_TYPES;
 use escapement_transport::ConnectionAbort;
 use escapement_transport::response_budget::ResponseBudget;
+use escapement_transport::share::AnswerShare;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -96,6 +97,8 @@ impl Wanted {
 pub struct Delivery {
     /// Room for what it has not read yet.
     pub answers: ResponseBudget,
+    /// With whose bytes that counts.
+    pub share: AnswerShare,
     /// Cuts its connection.
     pub abort: Option<ConnectionAbort>,
     /// True once streams that nothing else ends must end.

@@ -4,11 +4,12 @@
 use crate::call_class::{BodyPool, CallClass};
 use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
 use crate::limits::{
-    ANSWERS_BYTES_MAX, REQUESTS_BYTES_MAX, REQUESTS_SHARE, STRANGERS_BYTES_MAX, WORKERS_BYTES_MAX,
+    ANSWERS_BYTES_MAX, REQUESTS_BYTES_MAX, REQUESTS_SHARE, STRANGER_CALLS_MAX, STRANGERS_BYTES_MAX,
+    WORKERS_BYTES_MAX,
 };
 use crate::refusal::Refusal;
 use crate::request_body::BodyBudget;
-use crate::share::{NotFree, Share, SharePart, Tenant};
+use crate::share::{AnswerShare, Share, SharePart, Tenant};
 use std::sync::Arc;
 
 /// The gate of one orchestrator, or of one connection of it. Cheap to clone.
@@ -80,11 +81,21 @@ impl Gate {
         let Some(slots) = &self.open.0[class as usize] else {
             return Ok((None, None));
         };
-        let (permit, upload) = slots.take(tenant).map_err(|why| match why {
-            NotFree::AllTaken => Refusal::Overloaded(class),
-            NotFree::PartTaken => Refusal::PartTaken(class),
-        })?;
+        let (permit, upload) = slots.take(tenant).map_err(|why| Refusal::for_want(why, class))?;
         Ok((Some(permit), Some(upload)))
+    }
+
+    /// Lets in a call of a caller without credentials, as [`Gate::enter`] does.
+    /// Such a connection has few calls open, so that unread answers keep no slots from other connections.
+    ///
+    /// # Errors
+    /// As [`Gate::enter`], or the connection has as many as it may.
+    pub(crate) fn enter_stranger(&self, class: CallClass, connection: &str) -> Result<LetIn, Refusal> {
+        let slots = self.open.0[class as usize].as_ref();
+        if slots.is_some_and(|slots| slots.part_of(connection) >= STRANGER_CALLS_MAX) {
+            return Err(Refusal::PartTaken(class));
+        }
+        self.enter(class, Some(connection.into()))
     }
 
     /// Counts a large answer with those of the tenant until it is taken; those of operators are apart.
@@ -100,6 +111,14 @@ impl Gate {
         match class.row().is_of_callers {
             false => Ok(self.answers.none(tenant)),
             true => { self.answers.take(tenant, bytes) }.map_err(|_| Refusal::PartTaken(class)),
+        }
+    }
+
+    /// Returns where the bytes of large answers of a stream count.
+    pub(crate) fn answer_share(&self, tenant: &Tenant) -> AnswerShare {
+        AnswerShare {
+            share: self.answers.clone(),
+            tenant: tenant.clone(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Slots for calls of one class, and the share of one tenant. If none is free for a call, a call whose request is incomplete
 //! loses its slot to it.
 
-use crate::share::{Ledger, NotFree, Tenant};
+use crate::share::{NotFree, Tenant};
+use escapement_model::ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -102,6 +103,11 @@ impl CallSlots {
             slot,
         };
         Ok((permit, upload))
+    }
+
+    /// Returns how many the tenant has.
+    pub(crate) fn part_of(&self, tenant: &str) -> usize {
+        self.taken().open.part_of(tenant)
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {

@@ -224,7 +224,13 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             Err(denial) => return turned_away(request, denied(&denial, followed)),
         };
         let tenant = self.usage.access.tenant_of(&principal, class);
-        let (place, incomplete) = match self.gate.enter(class, tenant.clone()) {
+        // An unauthenticated caller must not hold an answer in transit without a limit.
+        let is_bounded = class == CallClass::Health && principal.has_proven_nothing();
+        let entered = match tenant.as_deref().filter(|_| is_bounded) {
+            Some(connection) => self.gate.enter_stranger(class, connection),
+            None => self.gate.enter(class, tenant.clone()),
+        };
+        let (place, incomplete) = match entered {
             Ok(let_in) => let_in,
             // The request is dropped as a whole.
             Err(rejection) => return turned_away(request, refused(rejection.into(), followed)),
@@ -234,13 +240,12 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let abort = self.usage.abort.clone();
         request.extensions_mut().insert(abort.clone());
         request.extensions_mut().insert(CallTenant(tenant.clone()));
+        request.extensions_mut().insert(self.gate.answer_share(&tenant));
         let open = OpenRequest::new(&self.usage, place, &principal);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class, tenant.clone());
         let request = request.map(|body| within(bytes, body, class, incomplete));
         let (mut routes, gate) = (self.routes.clone(), self.gate.clone());
-        // An unauthenticated caller must not hold an answer in transit without a limit.
-        let is_bounded = class == CallClass::Health && principal.has_proven_nothing();
         let callers = class.row().is_of_callers.then(|| self.callers.clone());
         let answered = async move {
             Ok::<_, Infallible>(match callers {
@@ -268,7 +273,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 Err(refusal) => return Ok(refused(refusal.into(), followed)),
             };
             let room = match is_bounded {
-                true => Some(room.unwrap_or_default().any_until_taken(Some(abort))),
+                true => Some(room.unwrap_or_default().until_taken_by_stranger(abort)),
                 false => room.map(|room| room.until_taken(Some(abort))),
             };
             Ok(answer.map(|body| CountedBody {

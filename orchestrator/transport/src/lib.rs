@@ -32,6 +32,7 @@ mod connection_abort;
 mod credentials_end;
 mod fair_stream;
 mod guarded;
+pub mod judged;
 mod limits;
 mod newcomers;
 mod open_files;

@@ -82,6 +82,10 @@ pub(crate) const OPEN_CONTROLS_MAX: usize = 1_024;
 pub(crate) const OPEN_REPORTS_MAX: usize = 4_096;
 /// Maximum of open calls: health checks, which are answered at once.
 pub(crate) const OPEN_HEALTH_MAX: usize = 4_096;
+/// Open health checks of one connection without credentials.
+pub(crate) const STRANGER_CALLS_MAX: usize = 32;
+/// Time in which such a connection takes an answer.
+pub(crate) const STRANGER_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum of open calls: streams of the health.
 pub(crate) const OPEN_HEALTH_WATCHES_MAX: usize = 1_024;
 /// Maximum of open calls: reflection.

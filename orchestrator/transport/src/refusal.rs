@@ -32,12 +32,12 @@ pub enum Refusal {
     RequestsTooLarge,
 }
 
-impl NotFree {
-    /// Returns the refusal of a call of this class.
-    pub fn of(self, class: CallClass) -> Refusal {
-        match self {
-            Self::AllTaken => Refusal::Overloaded(class),
-            Self::PartTaken => Refusal::PartTaken(class),
+impl Refusal {
+    /// Returns the refusal of a call of this class for want of what its tenant cannot have now.
+    pub fn for_want(why: NotFree, class: CallClass) -> Self {
+        match why {
+            NotFree::AllTaken => Self::Overloaded(class),
+            NotFree::PartTaken => Self::PartTaken(class),
         }
     }
 }

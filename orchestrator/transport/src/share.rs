@@ -1,13 +1,12 @@
 //! Equal units that tenants share: slots or bytes.
 
-use std::collections::HashMap;
+use escapement_model::ledger::Ledger;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Tenant whose shares count together. `None`: a single tenant without others.
-pub type Tenant = Option<Arc<str>>;
+pub use escapement_model::ledger::{NotFree, Tenant};
 
 /// Tenant of a call, in the extensions of each request.
 #[derive(Clone, Debug, Default)]
@@ -20,85 +19,32 @@ impl CallTenant {
     }
 }
 
-/// Reason why something cannot be taken now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotFree {
-    /// Others have it.
-    AllTaken,
-    /// The tenant has as much as it may while others may want some.
-    PartTaken,
+/// Share of a tenant in the bytes of large answers. Stored in the extensions of each request.
+#[derive(Clone, Debug)]
+pub struct AnswerShare {
+    pub(crate) share: Share,
+    pub(crate) tenant: Tenant,
 }
 
-/// Units that each tenant has, and may have.
-#[derive(Debug)]
-pub(crate) struct Ledger {
-    n_max: usize,
-    n_taken: usize,
-    /// Units by tenant.
-    parts: HashMap<Arc<str>, usize>,
-}
-
-impl Ledger {
-    pub(crate) fn new(n_max: usize) -> Self {
+/// Share without a limit, for a stream that no connection has judged.
+impl Default for AnswerShare {
+    fn default() -> Self {
         Self {
-            n_max,
-            n_taken: 0,
-            parts: HashMap::new(),
+            share: Share::new(usize::MAX),
+            tenant: None,
         }
     }
+}
 
-    /// Returns the number of free units.
-    pub(crate) fn n_free(&self) -> usize {
-        self.n_max - self.n_taken
+impl AnswerShare {
+    /// Returns that of the call of these extensions.
+    pub fn of(extensions: &tonic::Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Returns the number of taken units.
-    #[cfg(test)]
-    pub(crate) fn n_taken(&self) -> usize {
-        self.n_taken
-    }
-
-    /// Checks the share of a tenant, which has at most as many units as are free. One alone has half of them, two have a third each,
-    /// and a new tenant always finds some.
-    ///
-    /// # Errors
-    /// Why the tenant may not take so many more.
-    pub(crate) fn check(&self, tenant: &Tenant, n: usize) -> Result<(), NotFree> {
-        let part = tenant.as_ref().and_then(|tenant| self.parts.get(tenant));
-        let n_after = part.copied().unwrap_or(0).saturating_add(n);
-        match (n_after <= self.n_free(), part) {
-            (true, _) => Ok(()),
-            (false, Some(_)) => Err(NotFree::PartTaken),
-            (false, None) => Err(NotFree::AllTaken),
-        }
-    }
-
-    pub(crate) fn add(&mut self, tenant: &Tenant, n: usize) {
-        self.n_taken += n;
-        if let Some(tenant) = tenant {
-            *self.parts.entry(Arc::clone(tenant)).or_default() += n;
-        }
-    }
-
-    pub(crate) fn remove(&mut self, tenant: &Tenant, n: usize) {
-        self.n_taken -= n;
-        let Some(tenant) = tenant else { return };
-        if let Some(part) = self.parts.get_mut(tenant) {
-            *part -= n;
-            if *part == 0 {
-                self.parts.remove(tenant);
-            }
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn part_of(&self, tenant: &str) -> usize {
-        self.parts.get(tenant).copied().unwrap_or(0)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn has_no_parts(&self) -> bool {
-        self.parts.is_empty()
+    /// Returns whose answers they are.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 }
 
@@ -141,7 +87,7 @@ impl Share {
 
     /// Returns the number of all units.
     pub(crate) fn n_max(&self) -> usize {
-        self.ledger().n_max
+        self.ledger().n_max()
     }
 
     /// Returns the number of taken units.

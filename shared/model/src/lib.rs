@@ -17,6 +17,7 @@ pub mod encoder;
 pub mod headers;
 pub mod hex;
 pub mod ids;
+pub mod ledger;
 pub mod limits;
 pub mod namespace;
 pub mod numbers;

@@ -101,7 +101,7 @@ pub(crate) async fn world_with(entries: &[String]) -> (World, PathBuf) {
     world_that_looks(entries, 1_000).await
 }
 
-/// Starts one where an operator has put profiles of these actions, so that no run waits for what workers say of them.
+/// Starts one with profiles of these actions, so that no run waits for the traits of a worker.
 pub(crate) async fn world_with_profiles(entries: &[String], actions: &[&str]) -> (World, PathBuf) {
     let operator = Token::new("profiles");
     let own = operator.entry("profiles", "roles = [\"operator\"]");

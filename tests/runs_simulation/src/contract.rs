@@ -180,6 +180,7 @@ impl Contract {
                 build: String::new(),
                 hello_number: 0,
                 previous_session_id: None,
+                owner: "".into(),
             }),
         );
     }

@@ -92,32 +92,38 @@ fn a_worker_whose_connection_broke_keeps_its_place_for_a_while_and_one_that_has_
 #[test]
 fn who_is_forgotten_keeps_no_place() {
     let mut owners = InstanceOwners::default();
-    let one = worker("one", Some(1));
-    owners.begin(instance(0), &one, 0).unwrap();
-    owners.end(instance(0), Some(u64::MAX));
-    let other = worker("other", None);
-    for number in 1..=u32::try_from(GONE_REMEMBERED_MAX).unwrap() {
-        owners.begin(instance(number), &other, 0).unwrap();
-        owners.end(instance(number), None);
+    let one = worker("one", None);
+    for number in 0..=u32::try_from(GONE_REMEMBERED_MAX).unwrap() {
+        owners.begin(instance(number), &one, 0).unwrap();
+        owners.end(instance(number), Some(u64::MAX));
     }
-    assert_eq!(owners.begin(instance(u32::MAX), &one, 0), Ok(()));
-    assert!(owners.kept.is_empty());
+    assert_eq!(owners.kept.len(), GONE_REMEMBERED_MAX);
+    let n_places: u32 = owners.n_places.values().sum();
+    assert_eq!(n_places, u32::try_from(GONE_REMEMBERED_MAX).unwrap());
+}
+
+/// Instances of these numbers have a session each and leave.
+fn come_and_go(owners: &mut InstanceOwners, whose: &Principal, numbers: core::ops::RangeInclusive<usize>) {
+    for number in numbers {
+        let id = instance(u32::try_from(number).unwrap());
+        owners.begin(id, whose, 0).unwrap();
+        owners.end(id, None);
+    }
 }
 
 #[test]
 fn what_is_remembered_of_those_that_left_is_bounded() {
     let mut owners = InstanceOwners::default();
-    let one = worker("one", None);
-    let n_instances = u32::try_from(GONE_REMEMBERED_MAX).unwrap() + 10;
+    let (one, other) = (worker("one", None), worker("other", None));
+    let few = usize::try_from(u32::MAX).unwrap() - 10..=usize::try_from(u32::MAX).unwrap();
+    come_and_go(&mut owners, &other, few);
     owners.begin(instance(0), &one, 0).unwrap();
-    for number in 1..=n_instances {
-        owners.begin(instance(number), &one, 0).unwrap();
-        owners.end(instance(number), None);
-    }
+    come_and_go(&mut owners, &one, 1..=GONE_REMEMBERED_MAX + 10);
     assert_eq!(owners.instances.len(), GONE_REMEMBERED_MAX + 1);
-    let other = worker("other", None);
     assert_eq!(
         owners.begin(instance(0), &other, 0),
         Err(Denial::InstanceOfAnother)
     );
+    let of_other = owners.begin(instance(u32::MAX), &one, 0);
+    assert_eq!(of_other, Err(Denial::InstanceOfAnother));
 }

@@ -142,6 +142,7 @@ fn a_hello_is_told_without_labels_and_texts() {
         build: SECRET.to_owned(),
         hello_number: 7,
         previous_session_id: None,
+        owner: "".into(),
     };
     let after = Hello {
         previous_session_id: Some(SessionId::new([4; 16])),

@@ -266,6 +266,7 @@ impl World {
             build: "worker 1.0.0".into(),
             hello_number: session,
             previous_session_id,
+            owner: "".into(),
         };
         let key = SessionKey(session);
         vec![

@@ -18,7 +18,7 @@ impl Engine {
         match message {
             FromWorker::Hello(hello) => self.hello(key, hello),
             FromWorker::RegisterActions { revision, actions } => {
-                self.fleet.register(key, revision, actions, &self.turn);
+                self.fleet.register_again(key, revision, actions, &mut self.turn);
             }
             FromWorker::Capacity {
                 revision,

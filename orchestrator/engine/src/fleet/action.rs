@@ -3,12 +3,14 @@
 use super::free::FreeSessions;
 use super::session::Session;
 use crate::keys::{ActionKey, ExecutionKey, SessionKey};
+use crate::limits::ACTION_BYTES;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::cmp::Reverse;
 use escapement_contract::StepIndex;
 use escapement_model::InstanceId;
+use escapement_model::ledger::Tenant;
 
 /// Names a queue: one for each action and depth of nesting, so that a child never waits behind its own parent,
 /// and for each set of workers that refused, so that no step waits behind one that fewer workers may do.
@@ -84,6 +86,10 @@ pub(super) struct Action {
     pub(super) n_staying: usize,
     /// Needs of queued executions that name it.
     pub(super) n_needs: u32,
+    /// Owner of the session that described it last; `None` if no session has since the start.
+    pub(super) owner: Tenant,
+    /// Bytes for which its owner is charged.
+    pub(super) n_charged: usize,
     /// Somebody offered it once.
     pub(super) was_offered: bool,
     /// The operator declares it: it is registered without a session.
@@ -131,10 +137,15 @@ impl Action {
         (!self.is_declared).then(|| self.registered_until_ms.saturating_sub(now_ms))
     }
 
-    /// Returns the bytes of all that is said of it.
-    pub(super) fn text_bytes(&self) -> usize {
-        let traits: usize = self.traits.keys().map(Bytes::len).sum();
-        self.description.len() + self.input_schema.len() + traits
+    /// Returns the bytes of all that is said of its nature.
+    pub(super) fn traits_bytes(&self) -> usize {
+        self.traits.keys().map(Bytes::len).sum()
+    }
+
+    /// Returns the bytes that it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        let texts = self.name.len() + self.description.len() + self.input_schema.len();
+        ACTION_BYTES + texts + self.traits_bytes()
     }
 
     /// A step begins to wait.

@@ -3,11 +3,12 @@
 use super::action::Action;
 use super::{Fleet, Timer};
 use crate::keys::ActionKey;
-use crate::limits::{ACTION_TEXTS_BYTES_MAX, ACTIONS_MAX, TRAITS_MAX};
+use crate::limits::{ACTION_BYTES, TRAITS_MAX};
 use crate::turn::Turn;
 use crate::worker::ActionSpec;
 use alloc::sync::Arc;
 use bytes::Bytes;
+use escapement_model::ledger::Tenant;
 
 impl Fleet {
     /// Returns the key of an action, made if it is new.
@@ -29,41 +30,35 @@ impl Fleet {
         self.names.get(name).copied()
     }
 
-    /// Returns why no session may offer an action of that name now, in words; `None` if it may.
-    pub(super) fn lacks_room_for(&self, spec: &ActionSpec) -> Option<&'static str> {
+    /// Returns why a session of this owner may not offer the action now, in words that begin with a field; `None` if it may.
+    pub(super) fn lacks_room_for(&self, spec: &ActionSpec, owner: &Arc<str>) -> Option<&'static str> {
         let known = self.names.get(spec.name.as_str()).map(|key| self.action(*key));
         let is_said = known.is_some_and(|action| action.traits.contains_key(&spec.traits));
         if !is_said && known.is_some_and(|action| action.traits.len() >= TRAITS_MAX) {
-            return Some("workers say too many different things of its nature");
+            return Some("traits: workers say too many different things of the action's nature");
         }
-        let texts_before = known.map_or(0, |action| action.description.len() + action.input_schema.len());
-        let traits_bytes = if is_said { 0 } else { spec.traits.len() };
-        let text_bytes = self.action_text_bytes - texts_before + traits_bytes;
-        if known.is_none() && self.actions.len() >= ACTIONS_MAX {
-            return Some("the workers offer too many actions together");
-        }
-        let is_too_much =
-            text_bytes + spec.description.len() + spec.input_schema.len() > ACTION_TEXTS_BYTES_MAX;
-        is_too_much.then_some("the descriptions and schemas of all actions are too large together")
+        let more_traits = if is_said { 0 } else { spec.traits.len() };
+        let traits_bytes = known.map_or(0, Action::traits_bytes) + more_traits;
+        let texts_bytes = spec.name.len() + spec.description.len() + spec.input_schema.len();
+        let of_owner = known.filter(|action| action.owner.as_ref() == Some(owner));
+        let n_charged = of_owner.map_or(0, |action| action.n_charged);
+        let n_more = (ACTION_BYTES + texts_bytes + traits_bytes).saturating_sub(n_charged);
+        let room = self.action_bytes.check(&Some(Arc::clone(owner)), n_more);
+        room.err().map(|_| largest_field(spec))
     }
 
-    /// Keeps what a worker says about an action, in place of what was said before.
+    /// Replaces what workers say about an action.
     pub(super) fn describe(&mut self, key: ActionKey, description: Arc<str>, input_schema: Arc<str>) {
         let action = self.action_mut(key);
-        let bytes_before = action.text_bytes();
         (action.description, action.input_schema) = (description, input_schema);
-        let bytes_after = action.text_bytes();
-        self.action_text_bytes = self.action_text_bytes - bytes_before + bytes_after;
+        let owner = action.owner.clone();
+        self.charge(key, owner);
     }
 
-    /// One more session says that of an action's nature.
-    pub(super) fn hold_traits(&mut self, key: ActionKey, traits: Bytes) {
-        let n_bytes = traits.len();
-        let holders = self.action_mut(key).traits.entry(traits).or_default();
-        *holders += 1;
-        if *holders == 1 {
-            self.action_text_bytes += n_bytes;
-        }
+    /// One more session, one of this owner, says that of an action's nature.
+    pub(super) fn hold_traits(&mut self, key: ActionKey, traits: Bytes, owner: &Arc<str>) {
+        *self.action_mut(key).traits.entry(traits).or_default() += 1;
+        self.charge(key, Some(Arc::clone(owner)));
     }
 
     /// One session less says it.
@@ -73,8 +68,21 @@ impl Fleet {
         *holders -= 1;
         if *holders == 0 {
             action.traits.remove(traits);
-            self.action_text_bytes -= traits.len();
+            let owner = action.owner.clone();
+            self.charge(key, owner);
         }
+    }
+
+    /// Charges this owner, and no longer the one before, for the bytes of an action.
+    fn charge(&mut self, key: ActionKey, owner: Tenant) {
+        let action = self
+            .actions
+            .get_mut(&key)
+            .expect("the key of an action that is kept");
+        self.action_bytes.remove(&action.owner, action.n_charged);
+        action.n_charged = owner.as_ref().map_or(0, |_| action.n_bytes());
+        action.owner = owner;
+        self.action_bytes.add(&action.owner, action.n_charged);
     }
 
     pub(super) fn action(&self, key: ActionKey) -> &Action {
@@ -104,8 +112,8 @@ impl Fleet {
         if is_unused {
             self.stop_remembering(key);
             self.timers.set(Timer::Registration(key), None);
+            self.charge(key, None);
             let action = self.actions.remove(&key).expect("it was there a line ago");
-            self.action_text_bytes -= action.text_bytes();
             self.names.remove(&action.name);
         }
     }
@@ -113,4 +121,28 @@ impl Fleet {
     pub(super) fn has_action(&self, key: ActionKey) -> bool {
         self.actions.contains_key(&key)
     }
+}
+
+/// Returns the reason of a refusal, which begins with the largest field.
+fn largest_field(spec: &ActionSpec) -> &'static str {
+    let fields = [
+        (
+            spec.name.len() + ACTION_BYTES,
+            "name: the actions of these credentials take too many bytes together",
+        ),
+        (
+            spec.description.len(),
+            "description: the actions of these credentials take too many bytes together",
+        ),
+        (
+            spec.input_schema.len(),
+            "input_schema: the actions of these credentials take too many bytes together",
+        ),
+        (
+            spec.traits.len(),
+            "traits: the actions of these credentials take too many bytes together",
+        ),
+    ];
+    let largest = fields.into_iter().max_by_key(|(n_bytes, _)| *n_bytes);
+    largest.expect("there are four").1
 }

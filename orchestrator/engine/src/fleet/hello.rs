@@ -61,6 +61,7 @@ impl Fleet {
             labels: hello.labels,
             build: hello.build,
             hello_number: hello.hello_number,
+            owner: hello.owner,
         });
         let refused_actions = self.register(key, 0, hello.actions, turn);
         let previous = previous.filter(|previous| *previous != key);

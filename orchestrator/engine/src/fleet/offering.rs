@@ -3,6 +3,7 @@
 use super::Fleet;
 use super::free::FreeSlots;
 use super::session::SessionAction;
+use crate::effect::{Effect, Notice};
 use crate::keys::{ActionKey, SessionKey};
 use crate::turn::Turn;
 use crate::worker::{ActionRefusal, ActionSpec};
@@ -27,11 +28,14 @@ impl Fleet {
         }
         session.actions_revision = revision;
         self.drop_actions(key, turn);
-        let is_staying = usize::from(!self.session_mut(key).draining);
+        let session = self.session_mut(key);
+        let is_staying = usize::from(!session.draining);
+        let identity = session.identity.as_ref();
+        let owner = identity.map_or_else(Arc::default, |identity| Arc::clone(&identity.owner));
         let mut refused = Vec::new();
         let mut offered: BTreeMap<_, SessionAction> = BTreeMap::new();
         for spec in specs {
-            if let Some(reason) = refusal_of(&spec).or_else(|| self.lacks_room_for(&spec)) {
+            if let Some(reason) = refusal_of(&spec).or_else(|| self.lacks_room_for(&spec, &owner)) {
                 refused.push(ActionRefusal {
                     // A name of any length would make an answer of any length.
                     name: spec.name.chars().take(limits::LABEL_CHARS_MAX).collect(),
@@ -42,7 +46,7 @@ impl Fleet {
             let action = self.action_key(&spec.name);
             self.describe(action, spec.description.into(), spec.input_schema.into());
             self.action_mut(action).was_offered = true;
-            self.hold_traits(action, spec.traits.clone());
+            self.hold_traits(action, spec.traits.clone(), &owner);
             let repeated = offered.insert(
                 action,
                 SessionAction {
@@ -66,6 +70,29 @@ impl Fleet {
         self.recount(key);
         self.offer_actions(key, turn);
         refused
+    }
+
+    /// Takes the actions that a worker offers after its hello.
+    /// No message answers them, so a notice names the first refusal of the session.
+    pub(crate) fn register_again(
+        &mut self,
+        key: SessionKey,
+        revision: u64,
+        specs: Vec<ActionSpec>,
+        turn: &mut Turn,
+    ) {
+        let refused = self.register(key, revision, specs, turn);
+        let session = self.session_mut(key);
+        let (Some(first), Some(identity)) = (refused.first(), &session.identity) else {
+            return;
+        };
+        if !core::mem::replace(&mut session.refusals_told, true) {
+            turn.push(Effect::Note(Notice::Refused {
+                worker_id: Arc::clone(&identity.worker_id),
+                n_actions: refused.len(),
+                reason: first.reason,
+            }));
+        }
     }
 
     /// Counts again what the attempts of a session take, after its actions changed.

@@ -30,6 +30,8 @@ pub(super) struct Session {
     pub(super) heard_at_ms: u64,
     /// It was silent together with many others and got a second lease; there is no third before its next heartbeat.
     pub(super) lease_extended: bool,
+    /// True once a notice said that actions were refused.
+    pub(super) refusals_told: bool,
     /// It gets no work before its next heartbeat: its lease was extended, or it may not hear what is sent to it.
     pub(super) held_back: bool,
     /// Since when nothing that was sent to the process has arrived, as far as its hello shows; a heartbeat ends it.
@@ -63,6 +65,8 @@ pub(super) struct Identity {
     pub(super) build: String,
     /// 0 if its hellos are not numbered.
     pub(super) hello_number: u64,
+    /// Owner of its registrations.
+    pub(super) owner: Arc<str>,
 }
 
 /// An action that a session offers, and how much of it is taken.
@@ -98,6 +102,7 @@ impl Session {
             opened_at_ms: now_ms,
             heard_at_ms: now_ms,
             lease_extended: false,
+            refusals_told: false,
             held_back: false,
             deaf_since_ms: None,
             allowance,

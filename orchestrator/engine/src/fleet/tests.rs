@@ -41,6 +41,7 @@ fn fleet() -> (Fleet, Turn) {
         build: String::new(),
         hello_number: 1,
         previous_session_id: None,
+        owner: "".into(),
     };
     let (greeted, _) = fleet.greet(SESSION, hello, &mut turn).expect("it is welcome");
     fleet.welcome(SESSION, greeted.refused_actions, Vec::new(), None, &mut turn);

@@ -1,10 +1,10 @@
 //! What a session may not do, and that nobody who only does his work comes near it.
 
-use crate::world::{World, action, hello_of, in_flight, plan, success, token_of, wide};
+use crate::world::{World, action, in_flight, plan, success, token_of, wide};
 use escapement_engine::{
-    ActionSpec, FromWorker, Hello, InFlight, InFlightPhase, RejectReason, SessionErrorCode, ToWorker,
+    ActionSpec, FromWorker, InFlight, InFlightPhase, RejectReason, SessionErrorCode, ToWorker,
 };
-use escapement_model::{AttemptToken, InstanceId, limits};
+use escapement_model::{AttemptToken, limits};
 
 fn is_limited(world: &mut World, session: u64) -> bool {
     let sent = world.take_sent(session);
@@ -277,53 +277,6 @@ fn attempts_that_a_worker_invents_entitle_to_nothing() {
     world.take_sent(1);
     assert!(!chatter(&mut world, 1, 2_000 - 1_001 - 2 + 1 - 501));
     assert!(chatter(&mut world, 1, 1));
-}
-
-#[test]
-fn all_sessions_together_offer_so_many_actions_and_texts_about_them() {
-    let mut world = World::new();
-    let specs = |from: usize, n: usize, schema_bytes: usize| -> Vec<ActionSpec> {
-        let spec = |n| ActionSpec {
-            input_schema: "x".repeat(schema_bytes),
-            ..action(&format!("action {n}"))
-        };
-        (from..from + n).map(spec).collect()
-    };
-    let refused = |world: &mut World, session: u64| -> usize {
-        let sent = world.take_sent(session);
-        let refused = sent.iter().find_map(|message| match message {
-            ToWorker::Welcome(welcome) => Some(welcome.refused_actions.len()),
-            _ => None,
-        });
-        refused.unwrap()
-    };
-    for session in 0..64 {
-        let hello = Hello {
-            instance_id: InstanceId::new([session; 16]),
-            actions: specs(usize::from(session) * 1_024, 1_024, 0),
-            ..hello_of(session, "many")
-        };
-        world.open(u64::from(session), hello);
-        assert_eq!(refused(&mut world, u64::from(session)), 0);
-    }
-    world.hello(100, 100, 1, specs(65_500, 50, 0), vec![]);
-    assert_eq!(refused(&mut world, 100), 14, "36 of them are known");
-    // 64 MiB of texts; a session that says the same again needs no more room.
-    for n in 0..32 {
-        let session = 101 + n as u64;
-        world.hello(
-            session,
-            session as u8,
-            1,
-            specs(n % 16 * 64, 64, 64 << 10),
-            vec![],
-        );
-        assert_eq!(refused(&mut world, session), 0);
-    }
-    world.hello(200, 200, 1, specs(1_024, 2, 1), vec![]);
-    assert_eq!(refused(&mut world, 200), 2);
-    world.hello(201, 201, 1, specs(0, 2, 1), vec![]);
-    assert_eq!(refused(&mut world, 201), 0, "less than before");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod puppet;
 mod refusing;
 mod registering;
 mod reporting;
+mod shares;
 mod sizes;
 mod snapshots;
 mod space;

@@ -16,6 +16,7 @@ use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
 use escapement_scaler::Scaler;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
+use escapement_transport::judged::judged_only;
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::externalscaler::external_scaler_server::ExternalScalerServer;
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
@@ -88,7 +89,7 @@ fn fleet(edge: &Edge) -> FleetServer {
         .max_decoding_message_size(message_bytes_max(CallClass::Controls))
 }
 
-/// What runs call of the contract, in this process and without a connection.
+/// What runs call of the contract, in this process, without a connection and a policy.
 pub(crate) fn contract(edge: &Edge) -> Routes {
     let mut routes = RoutesBuilder::default();
     routes.add_service(plans(edge)).add_service(fleet(edge));
@@ -143,7 +144,7 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
     if let Some(runs) = runs {
         add_runs(&mut routes, runs);
     }
-    (routes.routes().prepare(), health)
+    (judged_only(routes.routes()).prepare(), health)
 }
 
 /// What the services of runs are made from.

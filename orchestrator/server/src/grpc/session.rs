@@ -13,16 +13,16 @@ use crate::host::handle::{EngineGone, EngineHandle, Lane, Outbound, SessionLink}
 use crate::limits::{
     SESSION_CLOSE_TIMEOUT, SESSION_QUEUE_MAX, SESSION_UNHANDLED_UNIT_BYTES, SESSION_UNHANDLED_UNITS_MAX,
 };
-use crate::status::Rejection;
 use escapement_access::{Denial, Principal};
 use escapement_codec::session_in::{self, WrongStructure};
 use escapement_codec::session_out::{self, session_error_code};
 use escapement_codec::session_rights::SessionRights;
-use escapement_engine::{Input, SessionErrorCode, SessionKey};
+use escapement_engine::{FromWorker, Input, SessionErrorCode, SessionKey};
 use escapement_model::limits::{HELLO_TIMEOUT_MS, LABEL_CHARS_MAX};
 use escapement_model::{InstanceId, SessionId};
+use escapement_transport::share::{CallTenant, SharePart};
 use escapement_transport::{
-    CallClass, ConnectionAbort, CredentialsEnd, WorkerPlace, WorkerPlaces, WorkerRoots,
+    CallClass, ConnectionAbort, CredentialsEnd, Refusal, WorkerPlace, WorkerPlaces, WorkerRoots,
 };
 use escapement_wire::worker::v1;
 use escapement_wire::worker::v1::session_request::Message;
@@ -68,12 +68,13 @@ impl WorkerService for Sessions {
         &self,
         request: Request<Streaming<v1::SessionRequest>>,
     ) -> Result<Response<SessionStream>, Status> {
-        let Ok(silence) = Arc::clone(&self.edge.silent_sessions).try_acquire_owned() else {
-            return Err(Rejection::overloaded(CallClass::Sessions).into());
-        };
+        let tenant = CallTenant::of(request.extensions());
+        let silence = self.edge.silent_sessions.take(&tenant, 1);
+        let silence = silence.map_err(|why| Refusal::for_want(why, CallClass::Sessions))?;
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
         let credentials_end = request.extensions().get::<CredentialsEnd>().cloned();
         let principal = Arc::clone(Caller::of(request.extensions()).principal());
+        let owner = tenant.unwrap_or_default();
         let refused_actions = Arc::new(OnceLock::new());
         let (outbound, queue) = mpsc::channel(SESSION_QUEUE_MAX);
         let (end, end_rx) = oneshot::channel();
@@ -84,6 +85,7 @@ impl WorkerService for Sessions {
             places: self.edge.places.clone(),
             roots: self.edge.roots.clone(),
             rights: SessionRights::new(principal),
+            owner,
             credentials_end,
             refused_actions: Arc::clone(&refused_actions),
             stream_gone,
@@ -109,6 +111,8 @@ struct SessionReader {
     places: WorkerPlaces,
     roots: WorkerRoots,
     rights: SessionRights,
+    /// Owner of its registrations.
+    owner: Arc<str>,
     /// `None` if nobody judges who they are.
     credentials_end: Option<CredentialsEnd>,
     /// What the hello offered and the principal may not.
@@ -133,7 +137,7 @@ struct OpenSession {
 }
 
 impl SessionReader {
-    async fn run(mut self, outbound: mpsc::Sender<Outbound>, silence: OwnedSemaphorePermit) {
+    async fn run(mut self, outbound: mpsc::Sender<Outbound>, silence: SharePart) {
         let Some(mut first) = self.first(&outbound).await else {
             return self.close(outbound).await;
         };
@@ -278,7 +282,7 @@ impl SessionReader {
         }
         let seq = request.seq;
         let n_units = queue_units(&request);
-        let incoming = match session_in::incoming(request) {
+        let mut incoming = match session_in::incoming(request) {
             Ok(incoming) => incoming,
             Err(WrongStructure(why)) => {
                 if let Some(outbound) = session.outbound.upgrade() {
@@ -293,6 +297,9 @@ impl SessionReader {
                 dropped_items = incoming.dropped_items,
                 "items without a token dropped"
             );
+        }
+        if let FromWorker::Hello(hello) = &mut incoming.message {
+            hello.owner = Arc::clone(&self.owner);
         }
         let said = Input::SessionMessage {
             session: session.key,

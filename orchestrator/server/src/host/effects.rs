@@ -123,39 +123,25 @@ fn log(notice: &Notice) {
         Notice::Offered { action } => {
             info!(%action, "a worker offers this action again; executions that waited for it start");
         }
+        Notice::Refused {
+            worker_id,
+            n_actions,
+            reason,
+        } => {
+            let worker_id = &**worker_id;
+            warn!(worker_id, n_actions, reason, "worker actions refused");
+        }
         Notice::NotFound { action, n_steps } => {
             warn!(%action, n_steps, "steps ended with ACTION_NOT_FOUND: the action is not registered");
         }
     }
 }
 
-/// What a message takes of its session's queue: one unit, and one more for each `SESSION_QUEUE_UNIT_BYTES`.
+/// Returns the part of its session's queue that a message takes: one unit, and one more for each `SESSION_QUEUE_UNIT_BYTES`.
 fn queue_units(message: &ToWorker) -> u32 {
-    let bytes = match message {
-        ToWorker::Welcome(welcome) => {
-            size_of_val(welcome.verdicts.as_slice())
-                + welcome
-                    .refused_actions
-                    .iter()
-                    .map(|refusal| refusal.name.len() + ITEM_BYTES)
-                    .sum::<usize>()
-        }
-        ToWorker::OutcomeAcks(items) => size_of_val(items.as_slice()),
-        ToWorker::UnknownOutcomes(tokens) => tokens.iter().map(|token| token.len() + ITEM_BYTES).sum(),
-        ToWorker::Cancels(items) => size_of_val(items.as_slice()),
-        // Payloads and environments are shared with their executions.
-        ToWorker::Assignments(items) => size_of_val(items.as_slice()),
-        ToWorker::SessionError { detail, .. } => detail.len(),
-        ToWorker::HeartbeatAck { .. }
-        | ToWorker::SnapshotRequest { .. }
-        | ToWorker::DrainStarted { .. }
-        | ToWorker::Reconnect { .. } => 0,
-    };
-    u32::try_from(bytes / SESSION_QUEUE_UNIT_BYTES).map_or(u32::MAX, |n_more| n_more.saturating_add(1))
+    let n_more = message.held_bytes() / SESSION_QUEUE_UNIT_BYTES;
+    u32::try_from(n_more).map_or(u32::MAX, |n_more| n_more.saturating_add(1))
 }
-
-/// What an item holds beside its text.
-const ITEM_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests;

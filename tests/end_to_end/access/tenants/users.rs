@@ -255,7 +255,11 @@ async fn a_session_tells_nothing_of_whose_it_was_before() {
 
     users.create_session(ben).await;
     let his = users.run_in_session(ben).await;
-    assert_eq!(users.told_until(ben, &his.run_id).await, [&*his.run_id], "of hers nothing");
+    assert_eq!(
+        users.told_until(ben, &his.run_id).await,
+        [&*his.run_id],
+        "of hers nothing"
+    );
 
     // And what she does with what she had goes on in no session of his.
     let fork = v1::ForkRunRequest {

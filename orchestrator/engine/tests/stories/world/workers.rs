@@ -235,6 +235,7 @@ pub fn hello_of(instance: u8, worker_id: &str) -> Hello {
         build: "test".into(),
         hello_number: 0,
         previous_session_id: None,
+        owner: "".into(),
     }
 }
 

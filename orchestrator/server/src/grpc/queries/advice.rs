@@ -6,8 +6,8 @@ use crate::status::Rejection;
 use escapement_contract::Plan;
 use escapement_engine::ActionView;
 use escapement_insight::advice;
-use escapement_transport::CallClass;
 use escapement_transport::share::Tenant;
+use escapement_transport::{CallClass, Refusal};
 use escapement_wire::v1;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -31,7 +31,7 @@ impl Edge {
             return Ok(Vec::new());
         }
         let place = self.payload_checks.wait(tenant, 1, READERS_PATIENCE).await;
-        let place = place.map_err(|why| Rejection::Call(why.of(CallClass::Reads)))?;
+        let place = place.map_err(|why| Rejection::Call(Refusal::for_want(why, CallClass::Reads)))?;
         let plan = Arc::clone(plan);
         let checking = spawn_blocking(move || {
             let _place = place;

@@ -4,9 +4,9 @@ use crate::grpc::{Edge, execution_id};
 use crate::limits::READERS_PATIENCE;
 use crate::status::Rejection;
 use escapement_codec::archive::check::{Difference, Verdict, verify};
-use escapement_transport::CallClass;
 use escapement_transport::response_budget::Budgeted;
 use escapement_transport::share::{SharePart, Tenant};
+use escapement_transport::{CallClass, Refusal};
 use escapement_wire::v1;
 use tonic::{Response, Status};
 
@@ -36,7 +36,7 @@ impl Edge {
 
     async fn place_to_replay(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
         let place = self.replays.wait(tenant, 1, READERS_PATIENCE).await;
-        place.map_err(|why| Rejection::Call(why.of(CallClass::Reads)))
+        place.map_err(|why| Rejection::Call(Refusal::for_want(why, CallClass::Reads)))
     }
 }
 

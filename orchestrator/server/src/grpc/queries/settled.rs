@@ -16,6 +16,7 @@ use escapement_model::ExecutionId;
 use escapement_store::StoredExecution;
 use escapement_transport::CallClass;
 use escapement_transport::response_budget::ResponsePermit;
+use escapement_transport::share::Tenant;
 use escapement_wire::v1;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -67,14 +68,15 @@ impl Edge {
     /// If more follows and the record is large, it is kept for a while if there is room, so that the next piece needs no reading.
     pub(crate) async fn settled_piece(
         &self,
+        tenant: &Tenant,
         execution_id: ExecutionId,
         from_sequence: u64,
         piece: Piece,
     ) -> Result<TrailPiece, Rejection> {
         let joined = self.settled.join(execution_id);
-        let answers = self.answers.clone();
+        let (answers, tenant) = (self.answers.clone(), tenant.clone());
         let take = move |bytes| {
-            let room = answers.take_for_record(bytes);
+            let room = answers.take_for_record(&tenant, bytes);
             let for_one = || answers.take(CallClass::Reads, bytes).map_err(Rejection::Call);
             room.map_or_else(for_one, Ok)
         };
@@ -93,15 +95,16 @@ impl Edge {
     /// `settlement`: how it ended, if the watcher was there. Then nothing is read, and removal comes too late for it.
     pub(crate) async fn keep_record(
         &self,
+        tenant: &Tenant,
         execution_id: ExecutionId,
         mut settlement: Option<Persisted>,
     ) -> Result<KeptRecord, Rejection> {
         let mut room = None;
         loop {
             let joined = self.settled.join(execution_id);
-            let (answers, room_had) = (self.answers.clone(), room.take());
+            let (answers, whose, room_had) = (self.answers.clone(), tenant.clone(), room.take());
             let take = move |bytes| {
-                let room = room_had.or_else(|| answers.take_for_record(bytes));
+                let room = room_had.or_else(|| answers.take_for_record(&whose, bytes));
                 room.ok_or(NotKept::NoRoom(bytes))
             };
             // Held for one try only: while this waits for room it holds nothing of the record.
@@ -120,7 +123,8 @@ impl Edge {
                 Err(NotKept::Rejected(rejection)) => return Err(rejection),
                 Err(NotKept::NoRoom(bytes)) => {
                     drop(joined);
-                    room = Some(self.answers.wait_for_record(bytes).await);
+                    let wait = self.answers.wait_for_record(tenant, bytes);
+                    room = Some(wait.await.map_err(Rejection::Call)?);
                 }
             }
         }

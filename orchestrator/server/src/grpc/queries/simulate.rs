@@ -69,7 +69,7 @@ impl Simulations {
     }
 
     async fn permits(&self, tenant: &Tenant) -> Result<[SharePart; 2], Rejection> {
-        let not_free = |why: NotFree| Rejection::Call(why.of(CallClass::Reads));
+        let not_free = |why: NotFree| Rejection::Call(Refusal::for_want(why, CallClass::Reads));
         let place = self.0.places.take(tenant, 1).map_err(not_free)?;
         let running = self.0.running.wait(tenant, 1, SIMULATIONS_PATIENCE).await;
         Ok([running.map_err(not_free)?, place])

@@ -7,16 +7,16 @@ use crate::grpc::{Answers, Edge};
 use crate::host::handle::Lane;
 use crate::limits::{AUDIT_PAGE_BYTES_MAX, WATCHED_BYTES_MAX, WATCHED_ENTRIES_MAX};
 use crate::status::Rejection;
-use escapement_codec::audit;
-use escapement_codec::stored::audit_trail::{Place, Placed, TrailPiece};
+use escapement_codec::stored::audit_trail::{Place, Placed};
+use escapement_codec::{audit, audit_pages};
 use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
 use escapement_transport::response_budget::{Budgeted, TakeDeadline};
+use escapement_transport::share::{AnswerShare, Tenant};
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use futures_core::Stream;
-use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,9 +34,11 @@ impl Edge {
         from_sequence: u64,
         after_hash: Option<[u8; 32]>,
         abort: Option<ConnectionAbort>,
+        share: AnswerShare,
     ) -> Result<Answers<v1::WatchExecutionResponse>, Status> {
         let watcher = Watcher {
             edge: self.clone(),
+            share,
             execution_id,
             next_sequence: from_sequence.max(1),
             after_hash,
@@ -52,6 +54,7 @@ impl Edge {
     /// One page of the record.
     pub(crate) async fn audit_page(
         &self,
+        tenant: &Tenant,
         execution_id: ExecutionId,
         from_sequence: u64,
         page_size: usize,
@@ -72,46 +75,15 @@ impl Edge {
             })
         };
         match self.engine.call(Lane::Reads, look).await? {
-            Watched::Entries(entries, IsAll(is_all)) => Ok(page(&entries, is_all)),
+            Watched::Entries(entries, IsAll(is_all)) => {
+                Ok(audit_pages::page(&entries, is_all, AUDIT_PAGE_BYTES_MAX))
+            }
             Watched::NotLive | Watched::Settled(_) => {
-                let piece = self.settled_piece(execution_id, from_sequence, piece);
-                Ok(stored_page(piece.await?))
+                let piece = self.settled_piece(tenant, execution_id, from_sequence, piece);
+                Ok(audit_pages::stored_page(piece.await?))
             }
             Watched::Rewritten => Err(Rejection::RecordRewritten.into()),
         }
-    }
-}
-
-/// Returns a page of what the engine gave; it counts bytes only roughly.
-fn page(entries: &[AuditEntry], is_all: bool) -> v1::ListAuditEntriesResponse {
-    let listed = cut(entries, AUDIT_PAGE_BYTES_MAX);
-    let has_more = listed.len() < entries.len() || !is_all;
-    with_next(listed, has_more)
-}
-
-/// As many entries as fit. One fits, however large.
-fn cut(entries: &[AuditEntry], bytes_max: usize) -> Vec<v1::AuditEntry> {
-    let mut bytes = 0;
-    let fits = |entry: &v1::AuditEntry| {
-        let is_first = bytes == 0;
-        bytes += entry.encoded_len() + 8;
-        is_first || bytes <= bytes_max
-    };
-    entries.iter().map(audit::entry).take_while(fits).collect()
-}
-
-fn stored_page(piece: TrailPiece) -> v1::ListAuditEntriesResponse {
-    with_next(piece.entries, piece.has_more)
-}
-
-fn with_next(entries: Vec<v1::AuditEntry>, has_more: bool) -> v1::ListAuditEntriesResponse {
-    let next_sequence = match entries.last() {
-        Some(last) if has_more => last.sequence.saturating_add(1),
-        Some(_) | None => 0,
-    };
-    v1::ListAuditEntriesResponse {
-        entries,
-        next_sequence,
     }
 }
 
@@ -200,6 +172,8 @@ impl Stream for WatchStream {
 /// Who watches, and how far it has come.
 struct Watcher {
     edge: Edge,
+    /// With whose bytes its answers count.
+    share: AnswerShare,
     execution_id: ExecutionId,
     next_sequence: u64,
     /// What the caller says the hash of the entry before is, until that is judged.
@@ -251,7 +225,7 @@ impl Watcher {
         loop {
             let record = self
                 .edge
-                .keep_record(self.execution_id, settlement.take())
+                .keep_record(self.share.tenant(), self.execution_id, settlement.take())
                 .await?;
             let after_hash = self.after_hash.as_ref().map(|hash| hash.as_slice());
             let find = || record.look(|record| record.find(self.next_sequence, after_hash));
@@ -277,9 +251,17 @@ impl Watcher {
             });
             match last.transpose()? {
                 Some(Ok(last)) => return Ok(last),
-                Some(Err(bytes)) => room = Some(self.edge.answers.wait(CallClass::Watches, bytes).await),
+                Some(Err(bytes)) => {
+                    let wait = self.edge.answers.wait(&self.share, CallClass::Watches, bytes);
+                    room = Some(wait.await?);
+                }
                 // The room took longer than the record is kept.
-                None => record = self.edge.keep_record(self.execution_id, None).await?,
+                None => {
+                    let keep = self
+                        .edge
+                        .keep_record(self.share.tenant(), self.execution_id, None);
+                    record = keep.await?;
+                }
             }
         }
     }

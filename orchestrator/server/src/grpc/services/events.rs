@@ -7,6 +7,7 @@ use crate::storage::readers::{ReadClass, Readers};
 use escapement_sinks::{Delivery, FeedSource, ReadFrom, Wanted};
 use escapement_store::{Reader, StoreFault};
 use escapement_transport::ConnectionAbort;
+use escapement_transport::share::AnswerShare;
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_server::EventService;
 use tonic::{Extensions, Request, Response, Status};
@@ -25,6 +26,7 @@ impl Events {
     fn delivery(&self, extensions: &Extensions) -> Delivery {
         Delivery {
             answers: self.edge.answers.clone(),
+            share: AnswerShare::of(extensions),
             abort: extensions.get::<ConnectionAbort>().cloned(),
             closing: self.edge.closing.clone(),
         }

@@ -14,7 +14,7 @@ use crate::storage::readers::ReadClass;
 use escapement_engine::{Ended, Input};
 use escapement_model::ExecutionId;
 use escapement_transport::response_budget::{Budgeted, with_room};
-use escapement_transport::share::CallTenant;
+use escapement_transport::share::{AnswerShare, CallTenant};
 use escapement_transport::{CallClass, ConnectionAbort};
 use escapement_wire::v1;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
@@ -136,11 +136,14 @@ impl PlanExecutionService for Plans {
         request: Request<v1::WatchExecutionRequest>,
     ) -> Result<Response<Self::WatchExecutionStream>, Status> {
         let abort = request.extensions().get::<ConnectionAbort>().cloned();
+        let share = AnswerShare::of(request.extensions());
         let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let request = request.into_inner();
         let from_sequence = from_sequence(request.from_sequence)?;
         let after_hash = after_hash(&request.after_hash, from_sequence)?;
-        let watch = self.edge.watch(execution_id, from_sequence, after_hash, abort);
+        let watch = self
+            .edge
+            .watch(execution_id, from_sequence, after_hash, abort, share);
         Ok(Response::new(watch.await?))
     }
 
@@ -148,11 +151,14 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::ListAuditEntriesRequest>,
     ) -> Result<Response<v1::ListAuditEntriesResponse>, Status> {
+        let tenant = CallTenant::of(request.extensions());
         let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let request = request.into_inner();
         let from_sequence = from_sequence(request.from_sequence)?;
         let page_size = page_size(request.page_size, AUDIT_PAGE_MAX, AUDIT_PAGE_MAX)?;
-        let page = self.edge.audit_page(execution_id, from_sequence, page_size);
+        let page = self
+            .edge
+            .audit_page(&tenant, execution_id, from_sequence, page_size);
         self.edge.answers.answer(CallClass::Reads, page.await?)
     }
 

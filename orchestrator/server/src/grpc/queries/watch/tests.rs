@@ -7,42 +7,14 @@ use crate::limits::WATCHED_RECORD_TIMEOUT;
 use crate::storage::readers::ReadClass;
 use escapement_codec::request::request_draft;
 use escapement_codec::store_write::encode;
-use escapement_contract::{AuditKind, validate_request};
+use escapement_contract::validate_request;
 use escapement_engine::StoreWrite;
 use escapement_store::{Removal, Store, Write};
+use prost::Message as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
-
-fn entries(n_entries: u64) -> Vec<AuditEntry> {
-    let entry = |sequence| AuditEntry {
-        sequence,
-        at_unix_ms: 1,
-        kind: AuditKind::Accepted {
-            deadline_ms: 2,
-            provenance_digest: None,
-        },
-        hash: [0; 32],
-    };
-    (1..=n_entries).map(entry).collect()
-}
-
-#[test]
-fn a_page_names_the_next_entry_exactly_where_there_is_one_to_be_seen() {
-    let cases = [(3, true, 0), (3, false, 4), (0, true, 0)];
-    for (n_entries, is_all, next_sequence) in cases {
-        let page = page(&entries(n_entries), is_all);
-        assert_eq!(page.entries.len() as u64, n_entries);
-        assert_eq!(page.next_sequence, next_sequence);
-    }
-}
-
-#[test]
-fn entries_are_cut_by_bytes_and_one_always_fits() {
-    assert_eq!(cut(&entries(3), 0).len(), 1);
-    assert_eq!(cut(&entries(3), 1 << 20).len(), 3);
-}
 
 /// Returns an execution that was settled before, with a record of so many entries of so many bytes.
 fn settled_before(n_entries: i64, bytes: usize) -> (Stage, ExecutionId) {
@@ -113,7 +85,11 @@ async fn read_all(mut answers: Answers<v1::WatchExecutionResponse>) -> Vec<i64> 
 #[tokio::test]
 async fn a_settled_record_is_read_once_however_large_it_is() {
     let (stage, id) = settled_before(300, 20_000);
-    let answers = stage.edge.watch(id, 2, None, None).await.unwrap();
+    let answers = stage
+        .edge
+        .watch(id, 2, None, None, AnswerShare::default())
+        .await
+        .unwrap();
     assert_eq!(read_all(answers).await, (2..=300).collect::<Vec<_>>());
     assert_eq!(stage.reads.n_records.load(Ordering::Relaxed), 1);
 }
@@ -123,7 +99,7 @@ async fn a_large_record_is_read_once_for_all_its_pages_and_then_forgotten() {
     let (stage, id) = settled_before(300, 20_000);
     let mut next_sequence = 1;
     while next_sequence != 0 {
-        let page = stage.edge.audit_page(id, next_sequence, 20).await.unwrap();
+        let page = stage.edge.audit_page(&None, id, next_sequence, 20).await.unwrap();
         assert_eq!(page.entries[0].sequence, next_sequence as i64);
         next_sequence = page.next_sequence as u64;
     }
@@ -136,7 +112,11 @@ async fn a_large_record_is_read_once_for_all_its_pages_and_then_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_reads_slowly_loses_the_record_and_not_its_place() {
     let (stage, id) = settled_before(4, 20_000);
-    let mut answers = stage.edge.watch(id, 1, None, None).await.unwrap();
+    let mut answers = stage
+        .edge
+        .watch(id, 1, None, None, AnswerShare::default())
+        .await
+        .unwrap();
     for sequence in 1..=4 {
         let answer = answers.next().await.unwrap().unwrap();
         assert_eq!(answer.entry.unwrap().sequence, sequence);
@@ -155,7 +135,14 @@ async fn a_watcher_whose_record_is_being_read_holds_up_no_caller_that_repeats_it
     let (stage, id) = settled_before(1, 20_000);
     let held_up = stage.reads.hold_up();
     let edge = stage.edge.clone();
-    let watcher = tokio::spawn(async move { read_all(edge.watch(id, 1, None, None).await.unwrap()).await });
+    let watcher = tokio::spawn(async move {
+        read_all(
+            edge.watch(id, 1, None, None, AnswerShare::default())
+                .await
+                .unwrap(),
+        )
+        .await
+    });
     wait_for("the watcher to read", || {
         stage.reads.n_records.load(Ordering::Relaxed) == 1
     })
