@@ -228,3 +228,48 @@ async fn s70_a_changed_byte_of_an_exported_run_is_found() {
     }
     world.close().await;
 }
+
+#[tokio::test]
+async fn render_draws_attempts_retries_and_people_of_a_run() {
+    let world = World::start().await;
+    let steps = json!([
+        with(
+            call(
+                "flaky",
+                "script.pure",
+                json!({ "each": [{ "fail": "SHAKY" }, { "answer": {} }] })
+            ),
+            json!({ "retry": { "max_retries": 1, "backoff_ms": 300 } }),
+        ),
+        question("q"),
+        call("last", "script.pure", json!({ "fail": "BROKEN" })),
+        call("never", "script.pure", json!({})),
+    ]);
+    let run_id = world.run(steps).await;
+    let request = world.open_request(&run_id).await;
+    world.respond(&request, json!({ "text": "on" })).await.unwrap();
+    world.ended(&run_id).await;
+    let path = world.directory.join("drawn");
+    std::fs::write(&path, exported(&world, &run_id).await).unwrap();
+    let (is_drawn, whole) = ran(&["render", path.to_str().unwrap()]).await;
+    assert!(is_drawn && whole.contains("? waits for a person"), "{whole}");
+    let line = |key: &str| {
+        let lines = whole.lines().filter(|line| line.contains(&format!(" {key} ")));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert!(whole.contains("failed (BROKEN) after "), "{whole}");
+    assert!(whole.contains("2 of 4 steps completed"), "{whole}");
+    assert!(
+        line("flaky").contains("2 attempts") && line("flaky").contains('\u{2713}'),
+        "{whole}"
+    );
+    assert!(
+        line("last").contains("BROKEN") && line("never").contains("skipped"),
+        "{whole}"
+    );
+    assert!(
+        whole.contains("\u{2591} backs off") && whole.contains("an attempt failed"),
+        "{whole}"
+    );
+    world.close().await;
+}

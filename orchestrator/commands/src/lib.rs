@@ -8,6 +8,7 @@ mod copies;
 mod drop;
 mod export;
 mod render;
+mod run_scene;
 mod token;
 mod verify;
 

@@ -1,10 +1,12 @@
 //! `orchestrator render`: reads the files, writes the drawing. Decides nothing about how it looks.
 
-use crate::Failure;
 use crate::said::read_at_most;
+use crate::{Failure, run_scene};
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use escapement_insight::scene::Scene;
-use escapement_insight::{Problem, View, read, svg, text};
+use escapement_insight::{Problem, View, exported_file, read, svg, text};
+use escapement_run::record::is_record;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
@@ -71,11 +73,15 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let plan = flags.plan.as_deref().map(contents).transpose()?;
     let input = contents(&flags.input)?;
     let draw = || -> Result<String, Problem> {
-        if escapement_run::record::is_record(&input) {
-            let problem = "is the record of a run, and only records of executions and plans are drawn; `verify` checks it";
-            return Err(Problem(problem.to_owned()));
-        }
-        let scene = read(&input, plan.as_deref())?;
+        let scene = match (record_of_run(&input), &plan) {
+            (Some(_), Some(_)) => {
+                return Err(Problem(
+                    "the record of a run holds its plans: leave --plan out".to_owned(),
+                ));
+            }
+            (Some(record), None) => run_scene::scene(&record)?,
+            (None, plan) => read(&input, plan.as_deref())?,
+        };
         is_known(&scene, view)?;
         Ok(match flags.format {
             Format::Text => text(&scene, view, width),
@@ -95,6 +101,15 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Returns the record of a run, as a file or as grpcurl prints what `ExportRun` streams.
+fn record_of_run(input: &[u8]) -> Option<Bytes> {
+    if is_record(input) {
+        return Some(Bytes::copy_from_slice(input));
+    }
+    let joined = exported_file(input).ok()?;
+    is_record(&joined).then(|| Bytes::from(joined))
 }
 
 fn width(flags: &Flags) -> Result<usize, Failure> {

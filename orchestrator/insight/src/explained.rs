@@ -95,6 +95,7 @@ pub(super) fn span(step: &Step, span: &Span) -> String {
     let what = match (span.activity, &span.outcome) {
         (Activity::Waiting, _) => "waits for a worker".to_owned(),
         (Activity::BackingOff, _) => "backs off".to_owned(),
+        (Activity::Asking, _) => "waits for a person".to_owned(),
         (Activity::Running, Outcome::Open) => "runs".to_owned(),
         (Activity::Running, Outcome::Completed) => "completed".to_owned(),
         (Activity::Running, Outcome::Failed(code)) => format!("failed: {code}"),

@@ -125,6 +125,8 @@ pub enum Activity {
     BackingOff,
     /// A worker has it.
     Running,
+    /// Wait for a person.
+    Asking,
 }
 
 /// How an attempt ended.

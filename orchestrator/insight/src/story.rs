@@ -62,7 +62,7 @@ pub(super) fn settle_states(scene: &mut Scene) {
     for span in &story.spans {
         let step = &mut scene.steps[span.step];
         step.state = match (span.activity, &span.outcome) {
-            (Activity::Waiting, _) => State::Waiting,
+            (Activity::Waiting | Activity::Asking, _) => State::Waiting,
             (Activity::BackingOff, _) => State::BackingOff,
             (Activity::Running, Outcome::Completed) => State::Completed,
             (Activity::Running, Outcome::Failed(code)) => {

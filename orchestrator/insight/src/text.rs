@@ -222,6 +222,9 @@ fn bars_legend(story: &Story) -> Vec<String> {
     if has(Activity::BackingOff) {
         signs.push("░ backs off");
     }
+    if has(Activity::Asking) {
+        signs.push("? waits for a person");
+    }
     let ended = |outcome: fn(&Outcome) -> bool| story.spans.iter().any(|span| outcome(&span.outcome));
     if ended(|outcome| matches!(outcome, Outcome::Failed(_))) {
         signs.push("✗ an attempt failed");
@@ -287,7 +290,7 @@ impl Axis {
     /// What a step did, later and more telling things over others.
     fn bar(&self, spans: &[Span], state: State) -> String {
         let mut cells = vec![' '; self.n_cells];
-        for activity in [Activity::Waiting, Activity::BackingOff, Activity::Running] {
+        for activity in DRAWN_LATER_OVER_EARLIER {
             for span in spans
                 .iter()
                 .filter(|span| span.activity == activity && span.to_ms > span.from_ms)
@@ -296,6 +299,7 @@ impl Axis {
                     Activity::Waiting => '·',
                     Activity::BackingOff => '░',
                     Activity::Running => '█',
+                    Activity::Asking => '?',
                 });
             }
         }
@@ -331,6 +335,12 @@ fn sign(state: State) -> char {
     }
 }
 
+const DRAWN_LATER_OVER_EARLIER: [Activity; 4] = [
+    Activity::Waiting,
+    Activity::BackingOff,
+    Activity::Asking,
+    Activity::Running,
+];
 /// Steps with the same dependents share a rail from this number on.
 const BUNDLED_MIN: usize = 5;
 /// Columns of the line for each rail at most: two columns each, so two fifths of the line.

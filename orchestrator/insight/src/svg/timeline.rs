@@ -112,8 +112,8 @@ impl Chart {
         let width = (to - from).max(2.0);
         let about = escaped_lines(&explained::span(step, span));
         match span.activity {
-            Activity::Waiting if to - from < 1.0 => {}
-            Activity::Waiting => page.put(format_args!(
+            Activity::Waiting | Activity::Asking if to - from < 1.0 => {}
+            Activity::Waiting | Activity::Asking => page.put(format_args!(
                 "<g role=\"img\"><title>{about}</title><path class=\"wait\" d=\"M{} {y}H{}\"/></g>\n",
                 n(from + 1.5),
                 n((to - 1.0).max(from + 1.6)),
@@ -161,6 +161,9 @@ impl Chart {
         let has = |wanted: &dyn Fn(&Span) -> bool| story.spans.iter().any(wanted);
         if has(&|span| span.activity == Activity::Waiting && span.to_ms > span.from_ms) {
             entry("<path class=\"wait\" d=\"M1 0H25\"/>", "waits for a worker", page);
+        }
+        if has(&|span| span.activity == Activity::Asking) {
+            entry("<path class=\"wait\" d=\"M1 0H25\"/>", "waits for a person", page);
         }
         if has(&|span| span.outcome == Outcome::Completed) {
             entry(&bar("completed", ""), "ran and completed", page);
