@@ -283,7 +283,7 @@ impl Session {
 }
 
 // RUN-14.3
-/// Budget of the patches of one step: entries of the state and of patches, and [`PATCH_BYTES_PER_UNIT`].
+/// Budget of the patches of one step. Entries of the state and of the patches cost one unit each, and so do four bytes of a patch.
 pub const PATCH_WORK_MAX: usize = 4 << 20;
 /// Bytes of a patch that cost as much as one entry.
 const PATCH_BYTES_PER_UNIT: usize = 4;
