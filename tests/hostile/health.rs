@@ -31,13 +31,16 @@ async fn unread_health_answers_delay_no_health_check() {
     // Each comes as a load balancer does: without credentials, on a connection of its own.
     let mut n_asked = 0;
     while deaf.try_join_next().is_none() {
+        assert!(since.elapsed() < CUT_WITHIN, "none was cut in {n_asked} checks");
         let mut health = HealthClient::new(den.channel().await);
         let asked = timeout(LIMIT, health.check(HealthCheckRequest::default())).await;
         let answer = asked.expect("an answer").expect("one that is no refusal");
         assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
         n_asked += 1;
     }
-    deaf.join_all().await;
+    timeout(LIMIT, deaf.join_all())
+        .await
+        .expect("each of them is cut");
     eprintln!("{n_asked} were answered in {:.1?}", since.elapsed());
     assert!(
         n_asked > 20 && since.elapsed() < CUT_WITHIN,
