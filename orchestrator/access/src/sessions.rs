@@ -117,11 +117,15 @@ impl InstanceOwners {
     /// Forgets the oldest instance without a session, of the principal that has most of them.
     /// A principal with many short sessions does not displace the instances of others.
     fn forget_oldest(&mut self) {
-        let most = self.gone.iter_mut().max_by_key(|(_, gone)| gone.len());
-        let oldest = most.and_then(|(_, gone)| gone.pop_front());
-        self.gone.retain(|_, gone| !gone.is_empty());
+        let most = self.gone.iter().max_by_key(|(_, gone)| gone.len());
+        let owner = most.expect("there are more than none").0.clone();
+        let gone = self.gone.get_mut(&owner).expect("it was there a line ago");
+        let oldest = gone.pop_front().expect("a principal without any has no queue");
+        if gone.is_empty() {
+            self.gone.remove(&owner);
+        }
         self.n_gone -= 1;
-        self.forget(oldest.expect("there are more than none"));
+        self.forget(oldest);
     }
 
     /// Takes the places back that were kept until now at the latest.

@@ -47,18 +47,21 @@ impl Fleet {
         room.err().map(|_| largest_field(spec))
     }
 
-    /// Replaces what workers say about an action.
-    pub(super) fn describe(&mut self, key: ActionKey, description: Arc<str>, input_schema: Arc<str>) {
+    /// Replaces what workers say about an action by what one more session of this owner says.
+    pub(super) fn describe(&mut self, key: ActionKey, spec: &ActionSpec, owner: &Arc<str>) {
         let action = self.action_mut(key);
-        (action.description, action.input_schema) = (description, input_schema);
-        let owner = action.owner.clone();
-        self.charge(key, owner);
+        action.description = spec.description.as_str().into();
+        action.input_schema = spec.input_schema.as_str().into();
+        *action.traits.entry(spec.traits.clone()).or_default() += 1;
+        self.charge(key, Some(Arc::clone(owner)));
     }
 
-    /// One more session, one of this owner, says that of an action's nature.
-    pub(super) fn hold_traits(&mut self, key: ActionKey, traits: Bytes, owner: &Arc<str>) {
-        *self.action_mut(key).traits.entry(traits).or_default() += 1;
-        self.charge(key, Some(Arc::clone(owner)));
+    /// Drops the texts of an action.
+    pub(super) fn drop_texts(&mut self, key: ActionKey) {
+        let action = self.action_mut(key);
+        (action.description, action.input_schema) = (Arc::default(), Arc::default());
+        let owner = action.owner.clone();
+        self.charge(key, owner);
     }
 
     /// One session less says it.

@@ -44,9 +44,8 @@ impl Fleet {
                 continue;
             }
             let action = self.action_key(&spec.name);
-            self.describe(action, spec.description.into(), spec.input_schema.into());
+            self.describe(action, &spec, &owner);
             self.action_mut(action).was_offered = true;
-            self.hold_traits(action, spec.traits.clone(), &owner);
             let repeated = offered.insert(
                 action,
                 SessionAction {
@@ -181,7 +180,7 @@ impl Fleet {
             state.n_staying -= was_staying;
             if state.holders == 0 {
                 // Its name stays registered for a while; new names all the time must not pile up the texts of all.
-                self.describe(action, Arc::default(), Arc::default());
+                self.drop_texts(action);
             }
             self.forget_action_if_unused(action, turn);
         }

@@ -175,12 +175,15 @@ impl Connection {
         }
         self.n_published += 1;
         let answer_to = format!("{}.{}", self.inbox, self.n_published);
-        let head = format!("HPUB {subject} {answer_to} {} {bytes}\r\n", headers.len());
-        self.write(head.as_bytes()).await?;
-        if bytes > bytes_max && self.refuses_size().await? {
-            return Ok(Reply::TooLarge { bytes_max });
+        let mut head = format!("HPUB {subject} {answer_to} {} {bytes}\r\n", headers.len());
+        if bytes > bytes_max {
+            self.write(head.as_bytes()).await?;
+            if self.refuses_size().await? {
+                return Ok(Reply::TooLarge { bytes_max });
+            }
+            head.clear();
         }
-        let message = [headers.as_bytes(), body, b"\r\n"].concat();
+        let message = [head.as_bytes(), headers.as_bytes(), body, b"\r\n"].concat();
         self.write(&message).await?;
         loop {
             match said(&mut self.stream).await? {
