@@ -2,6 +2,7 @@
 
 use crate::discards::n_payloads;
 use crate::plan_words::{call, document, question, text, unattended, with};
+use crate::triggers::created;
 use crate::world::{LIMIT, UNDER_WAY_FLAG, World};
 use escapement_tests::wait_for;
 use serde_json::{Value, json};
@@ -26,6 +27,10 @@ async fn s89_lists_are_sorted_filtered_and_paged() {
     let first = world.call("RunService/ListRuns", json!({})).await;
     assert_eq!(first["runs"].as_array().unwrap().len(), 20, "the default page");
     assert_ne!(first["next_page_token"], "");
+    assert_eq!(
+        (&first["total_size"], &first["total_is_at_least"]),
+        (&json!(23), &json!(false))
+    );
     let mut expected = made.clone();
     expected.sort_by_key(|(priority, n, _)| (-priority, -n));
     let expected: Vec<String> = expected.into_iter().map(|(_, _, id)| id).collect();
@@ -77,6 +82,91 @@ async fn s89_lists_are_sorted_filtered_and_paged() {
         world.all_runs(json!({ "plan_status": "cancelled" })).await.len(),
         23
     );
+    world.close().await;
+}
+
+/// Returns the length of a list, as its page has it.
+async fn size(world: &World, method: &str, filter: Value) -> (i64, bool) {
+    let page = world.call(method, filter).await;
+    (
+        page["total_size"].as_i64().unwrap(),
+        page["total_is_at_least"].as_bool().unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn s89_a_list_says_how_long_it_was_when_its_first_page_was_read() {
+    let world = World::start().await;
+    let steps = document(json!([question("q")]));
+    let goal = json!({ "goal": { "title": "Ship" } });
+    let goal = world.call("GoalService/CreateGoal", goal).await;
+    let goal_id = text(&goal["goal"]["goal_id"]);
+    let (mut plans, mut runs) = (Vec::new(), Vec::new());
+    for n in 0..5 {
+        let (user, goal_id) = match n % 2 {
+            0 => ("ada", &goal_id[..]),
+            _ => ("bob", ""),
+        };
+        let plan = json!({ "name": "p", "goal": "g", "user_id": user, "goal_id": goal_id });
+        let plan = json!({ "plan": plan, "document": steps });
+        let made = world.call("PlanService/CreatePlan", plan).await;
+        plans.push(text(&made["plan"]["plan_id"]));
+        let run = json!({ "document": steps, "user_id": user, "goal_id": goal_id });
+        runs.push(world.create(run).await);
+        world.open_request(&runs[n]).await;
+    }
+    let planned = world
+        .create(json!({ "plan_id": plans[0], "user_id": "ada" }))
+        .await;
+    world.open_request(&planned).await;
+    let run = json!({ "document": steps, "autonomy_level": 4 });
+    let event = json!({ "name": "t", "run": run, "event": { "type": "mail" } });
+    let trigger = created(&world, event).await;
+    for id in ["a", "b"] {
+        let event = json!({ "type": "mail", "id": id });
+        world.call("TriggerService/PublishEvent", event).await;
+    }
+    for (method, filter, n) in [
+        ("RunService/ListRuns", json!({}), 7),
+        ("RunService/ListRuns", json!({ "user_id": "ada" }), 4),
+        (
+            "RunService/ListRuns",
+            json!({ "user_id": "ada", "goal_id": goal_id }),
+            3,
+        ),
+        ("RunService/ListRuns", json!({ "state": "failed" }), 0),
+        ("PlanService/ListPlans", json!({}), 5),
+        ("PlanService/ListPlans", json!({ "goal_id": goal_id }), 3),
+        ("PlanService/ListPlans", json!({ "status": "pending" }), 4),
+        ("PlanService/ListPlans", json!({ "user_id": "carl" }), 0),
+        ("GoalService/ListGoals", json!({}), 1),
+        ("GoalService/ListGoals", json!({ "state": "completed" }), 0),
+        ("TriggerService/ListTriggers", json!({}), 1),
+        ("TriggerService/ListFirings", json!({ "trigger_id": trigger }), 2),
+        ("InboxService/ListInputRequests", json!({ "user_id": "bob" }), 2),
+        ("InboxService/ListInputRequests", json!({ "run_id": planned }), 1),
+    ] {
+        let filter = with(filter, json!({ "page_size": 1 }));
+        assert_eq!(
+            size(&world, method, filter.clone()).await,
+            (n, false),
+            "{method} {filter}"
+        );
+    }
+
+    // The second page has the length of the first one, although the list has grown.
+    let first = world
+        .call("PlanService/ListPlans", json!({ "page_size": 2 }))
+        .await;
+    let plan = json!({ "plan": { "name": "p", "goal": "g" }, "document": steps });
+    world.call("PlanService/CreatePlan", plan).await;
+    let second = json!({ "page_size": 2, "page_token": first["next_page_token"] });
+    assert_eq!(size(&world, "PlanService/ListPlans", second).await, (5, false));
+    assert_eq!(size(&world, "PlanService/ListPlans", json!({})).await, (6, false));
+    for run in world.all_runs(json!({})).await {
+        let cancel = json!({ "run_id": run["run_id"] });
+        world.call("RunService/CancelRun", cancel).await;
+    }
     world.close().await;
 }
 

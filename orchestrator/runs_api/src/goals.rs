@@ -11,7 +11,7 @@ use escapement_runs_host::{EventKind, RunsHost, event};
 use escapement_runs_shell::saved::SavedPlan;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, Scope};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, Listing, Scope};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::goal::State;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,8 @@ use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::Fields;
-use crate::paging::{key_of, next_token, place};
+use crate::paging::{key_of, next_token, place_and_total};
+use crate::totals::{size, total, total_of_records};
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
 use progress::{PAGE, progress};
 use record::{Kept, put, read, view};
@@ -138,31 +139,40 @@ impl Goals {
             parent_id.clone(),
             request.namespace.clone(),
         );
-        let before = place(&request.page_token, &filters)?.map(key_of);
+        let (before, known) = place_and_total(&request.page_token, &filters)?;
         let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = self.runs.readers().read(move |reader| {
-            let page = reader.definitions(DefinitionKind::Goal, scopes.as_deref(), before, page_size)?;
+            let (kind, scopes) = (DefinitionKind::Goal, scopes.as_deref());
+            let page = reader.definitions(kind, scopes, before.map(key_of), page_size)?;
             // Lists leave out what is damaged.
             let goals = page
                 .definitions
                 .iter()
                 .filter_map(|found| Some((found, read(found).ok()?)));
-            let wanted = goals.filter(|(_, kept)| {
+            let is_wanted = |kept: &Kept| {
                 let is_state = state == State::Unspecified || kept.state == i32::from(state);
                 is_state && (parent_id.is_empty() || kept.parent_id == parent_id)
-            });
-            let wanted: Vec<_> = wanted.collect();
+            };
+            let wanted: Vec<_> = goals.filter(|(_, kept)| is_wanted(kept)).collect();
+            let total = match state == State::Unspecified && parent_id.is_empty() {
+                true => total(reader, known, Listing::Definitions { kind, scopes })?,
+                false => total_of_records(reader, known, kind, scopes, |found| {
+                    Ok(read(found).is_ok_and(|kept| is_wanted(&kept)))
+                })?,
+            };
             let progress = progress(reader, wanted.iter().map(|(found, _)| *found))?;
             let goals: Vec<v1::Goal> = wanted
                 .iter()
                 .map(|(found, kept)| view(found, kept, &progress))
                 .collect();
-            Ok((goals, next_token(&page, &filters)))
+            Ok((goals, next_token(&page, total, &filters), total))
         });
-        let (goals, next_page_token) = read.await?;
+        let (goals, next_page_token, total) = read.await?;
         Ok(v1::ListGoalsResponse {
             goals,
             next_page_token,
+            total_size: size(total),
+            total_is_at_least: total.is_at_least,
         })
     }
 

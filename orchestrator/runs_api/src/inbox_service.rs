@@ -12,7 +12,7 @@ use escapement_run::plan::Plan;
 use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs::REQUEST_KINDS;
 use escapement_runs_shell::{CallError, RunsHandle};
-use escapement_store::runs::{ClientRequest, StoredInputRequest};
+use escapement_store::runs::{ClientRequest, Listing, StoredInputRequest};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use prost::Message;
@@ -24,6 +24,7 @@ use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{self, Room};
 use crate::saved::profiles;
+use crate::totals::{size, total};
 use answer::{Read, key_in, read};
 use asked::{Said, said_to, stored, view};
 
@@ -66,23 +67,32 @@ impl Inbox {
             &request.run_id,
             &request.namespace,
         );
-        let after = paging::number(&request.page_token, &filters)?;
+        let (after, known) = paging::place_and_total(&request.page_token, &filters)?;
+        let after = after.map(|[number, _, _]| number);
         let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = move |reader: &dyn escapement_store::runs::RunReader| {
             let is_wanted = |request: &StoredInputRequest| {
                 kind.is_none_or(|kind| asked::kind_of(request) == Some(kind))
                     && run_id.is_none_or(|run_id| request.run_id == run_id)
             };
-            let found = reader.open_input_requests(scopes.as_deref(), after, SEEN_MAX)?;
+            let scopes = scopes.as_deref();
+            let kind_byte = kind.and_then(|kind| u8::try_from(i32::from(kind)).ok());
+            let listing = Listing::OpenInputRequests {
+                scopes,
+                kind: kind_byte,
+                run_id,
+            };
+            let total = total(reader, known, listing)?;
+            let found = reader.open_input_requests(scopes, after, SEEN_MAX)?;
             let mut next = found.next;
             let mut wanted: Vec<_> = found.requests.into_iter().filter(is_wanted).collect();
             if wanted.len() > page_size {
                 wanted.truncate(page_size);
                 next = wanted.last().map(|request| request.number);
             }
-            Ok((wanted, next))
+            Ok((wanted, next, total))
         };
-        let (wanted, mut next) = self.runs.readers().read(read).await?;
+        let (wanted, mut next, total) = self.runs.readers().read(read).await?;
         let (mut input_requests, mut room, mut last) = (Vec::new(), Room::default(), None);
         for stored in wanted {
             let number = stored.number;
@@ -98,7 +108,11 @@ impl Inbox {
         asked::show_workers(&self.runs, input_requests.iter_mut()).await;
         Ok(v1::ListInputRequestsResponse {
             input_requests,
-            next_page_token: next.map_or_else(String::new, |next| paging::token([next, 0, 0], &filters)),
+            next_page_token: next.map_or_else(String::new, |next| {
+                paging::token_with([next, 0, 0], total, &filters)
+            }),
+            total_size: size(total),
+            total_is_at_least: total.is_at_least,
         })
     }
 

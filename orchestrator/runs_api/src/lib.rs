@@ -25,6 +25,7 @@ mod run_service;
 mod saved;
 mod session_service;
 mod sizes;
+mod totals;
 mod triggers;
 mod views;
 mod watching;

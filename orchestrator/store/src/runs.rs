@@ -39,8 +39,8 @@ pub(crate) use self::embedded::{copied, staged};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
-    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter,
-    RunKey, RunOrder, RunPage, RunSummary, StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, ListCount, Listing, RemovedRun,
+    RunCounts, RunFilter, RunKey, RunOrder, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 pub use self::write::{
     BatchOutcome, ClientRequest, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict,
@@ -141,6 +141,13 @@ pub trait RunReader: Send {
     /// # Errors
     /// As the implementation fails.
     fn list(&self, filter: &RunFilter, behind: Option<RunKey>, limit: usize) -> Result<RunPage, StoreFault>;
+
+    /// Counts the entries of a list along the indexes, in at most [`ROWS_LOOKED_AT_MAX`](limits::ROWS_LOOKED_AT_MAX) rows, which
+    /// are not read as a whole. Counts what is damaged, too.
+    ///
+    /// # Errors
+    /// As the implementation fails.
+    fn count(&self, listing: Listing<'_>) -> Result<ListCount, StoreFault>;
 
     /// What ended behind that place, in the order of ending, at most `limit`, of one moment.
     ///

@@ -6,12 +6,13 @@ use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::journal::{spec_of, stored_entry};
 use crate::paging::{self, Room};
+use crate::totals::{size, total};
 use crate::views::{STATES, listed, state_of, state_of_byte, status_word};
 use escapement_model::{PlanId, RunId};
 use escapement_run::ShownState;
 use escapement_runs_host::state_byte;
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary};
+use escapement_store::runs::{Listing, RunFilter, RunKey, RunOrder, RunReader, RunSummary};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run::State;
 use prost::Message;
@@ -32,26 +33,30 @@ impl Runs {
             return Ok(v1::ListRunsResponse::default());
         }
         let filters = (&states, &filter);
-        let behind = paging::place(&request.page_token, &filters)?.map(key_of);
+        let (behind, known) = paging::place_and_total(&request.page_token, &filters)?;
         let wanted = with_states(&filter, &states);
         let read = self.runs.readers().read(move |reader| {
-            let page = reader.list(&wanted, behind, page_size)?;
+            let page = reader.list(&wanted, behind.map(key_of), page_size)?;
+            let total = total(reader, known, Listing::Runs(&wanted))?;
             let (mut runs, mut room) = (Vec::new(), Room::default());
             let mut last = None;
             for summary in &page.runs {
                 let (run, n_bytes) = shown(reader, summary)?;
                 if !room.takes(n_bytes) {
-                    return Ok((runs, last));
+                    return Ok((runs, last, total));
                 }
                 runs.push(run);
                 last = Some(summary.key());
             }
-            Ok((runs, page.next))
+            Ok((runs, page.next, total))
         });
-        let (runs, next) = read.await?;
+        let (runs, next, total) = read.await?;
+        let token = |next| paging::token_with(place_of(next), total, &filters);
         Ok(v1::ListRunsResponse {
             runs,
-            next_page_token: next.map_or_else(String::new, |next| paging::token(place_of(next), &filters)),
+            next_page_token: next.map_or_else(String::new, token),
+            total_size: size(total),
+            total_is_at_least: total.is_at_least,
         })
     }
 }

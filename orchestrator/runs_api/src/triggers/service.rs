@@ -6,7 +6,7 @@ use escapement_model::limits::LABEL_CHARS_MAX;
 use escapement_model::{PlanId, RunId};
 use escapement_runs_host::EventKind;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, RunReader, Scope};
+use escapement_store::runs::{Definition, DefinitionKey, DefinitionKind, Listing, RunReader, Scope};
 use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
@@ -23,7 +23,8 @@ use super::saving::{not_found, random_id};
 use crate::caller::{Caller, shown_author};
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
-use crate::paging::{key_of, next_token, place};
+use crate::paging::{key_of, next_token, place_and_total};
+use crate::totals::{size, total};
 use crate::views::{state_of_byte, status_word};
 
 /// A trigger as it is shown: without its secret.
@@ -58,12 +59,15 @@ impl Triggers {
         fields.note("user_id", &request.user_id);
         fields.conclude()?;
         let filters = ("triggers", request.user_id.clone(), request.namespace.clone());
-        let before = place(&request.page_token, &filters)?.map(key_of);
+        let (before, known) = place_and_total(&request.page_token, &filters)?;
         let scopes = caller.listed(&request.namespace, &request.user_id)?;
         let read = self.0.maker.handle().readers().read(move |reader| {
-            reader.definitions(DefinitionKind::Trigger, scopes.as_deref(), before, page_size)
+            let (kind, scopes) = (DefinitionKind::Trigger, scopes.as_deref());
+            let total = total(reader, known, Listing::Definitions { kind, scopes })?;
+            let page = reader.definitions(kind, scopes, before.map(key_of), page_size)?;
+            Ok((page, total))
         });
-        let page = read.await?;
+        let (page, total) = read.await?;
         // Lists leave out what is damaged.
         let read = |found: &Definition| {
             let kept = kept::<Kept>(found).ok()?;
@@ -71,7 +75,9 @@ impl Triggers {
         };
         Ok(v1::ListTriggersResponse {
             triggers: page.definitions.iter().filter_map(read).collect(),
-            next_page_token: next_token(&page, &filters),
+            next_page_token: next_token(&page, total, &filters),
+            total_size: size(total),
+            total_is_at_least: total.is_at_least,
         })
     }
 
@@ -109,11 +115,13 @@ impl Triggers {
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
         let filters = ("firings", trigger_id.clone());
-        let before = place(&request.page_token, &filters)?.map(key_of);
+        let (before, known) = place_and_total(&request.page_token, &filters)?;
         let read = self.0.maker.handle().readers().read(move |reader| {
             let kind = DefinitionKind::Firing;
             let scopes = Scope::each(Some(&trigger_id), None);
-            let page = reader.definitions(kind, scopes.as_deref(), before, page_size)?;
+            let scopes = scopes.as_deref();
+            let total = total(reader, known, Listing::Definitions { kind, scopes })?;
+            let page = reader.definitions(kind, scopes, before.map(key_of), page_size)?;
             let kept = page
                 .definitions
                 .iter()
@@ -122,12 +130,14 @@ impl Triggers {
             for firing in &mut firings {
                 show_run(reader, firing, now_ms())?;
             }
-            Ok((page, firings))
+            Ok((page, firings, total))
         });
-        let (page, firings) = read.await?;
+        let (page, firings, total) = read.await?;
         Ok(v1::ListFiringsResponse {
             firings,
-            next_page_token: next_token(&page, &filters),
+            next_page_token: next_token(&page, total, &filters),
+            total_size: size(total),
+            total_is_at_least: total.is_at_least,
         })
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use escapement_model::chain::Link;
 use escapement_model::{InputRequestId, Namespace, RunId};
 
-use super::definitions::Scope;
+use super::definitions::{DefinitionKind, Scope};
 use super::write::{ClientRequest, NewRun, RunProgress, Snapshot};
 
 /// The index columns of one run.
@@ -191,6 +191,38 @@ pub struct InputRequestPage {
     /// The number behind which the next page goes on, if there may be more; also behind a page that is short or has none, since a
     /// page looks at [`ROWS_LOOKED_AT_MAX`](super::limits::ROWS_LOOKED_AT_MAX) rows at most.
     pub next: Option<u64>,
+}
+
+/// A list whose entries are counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Listing<'a> {
+    /// Runs, as [`RunReader::list`](super::RunReader::list) shows them.
+    Runs(&'a RunFilter),
+    /// Definitions, as [`RunReader::definitions`](super::RunReader::definitions) shows them.
+    Definitions {
+        /// Kind of the definitions.
+        kind: DefinitionKind,
+        /// Scopes of the list.
+        scopes: Option<&'a [Scope]>,
+    },
+    /// Requests, as [`RunReader::open_input_requests`](super::RunReader::open_input_requests) shows them.
+    OpenInputRequests {
+        /// Scopes of the list.
+        scopes: Option<&'a [Scope]>,
+        /// Kind of the requests. `None`: any.
+        kind: Option<u8>,
+        /// Run that opened them. `None`: any.
+        run_id: Option<RunId>,
+    },
+}
+
+/// The number of entries of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListCount {
+    /// Number of entries that were found, at most [`ROWS_LOOKED_AT_MAX`](super::limits::ROWS_LOOKED_AT_MAX).
+    pub n: u64,
+    /// True if rows were left out, so that the list may be longer.
+    pub is_at_least: bool,
 }
 
 /// What is left of a run that was removed.

@@ -15,8 +15,8 @@ use escapement_store::runs::{
     StoredRevision,
 };
 use escapement_store::runs::{
-    EndedPage, InputRequestPage, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter, RunKey, RunPage,
-    RunSummary, StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalPage, LastNumbers, ListCount, Listing, RemovedRun, RunCounts,
+    RunFilter, RunKey, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 use escapement_store::runs::{RunReader, RunStore};
 use escapement_store::runs::{RunRemoval, RunRemoved, RunsRemoved};
@@ -127,6 +127,10 @@ impl RunReader for MemoryRuns {
 
     fn list(&self, filter: &RunFilter, behind: Option<RunKey>, limit: usize) -> Result<RunPage, StoreFault> {
         self.read(|contents| contents.list(filter, behind, limit))
+    }
+
+    fn count(&self, listing: Listing<'_>) -> Result<ListCount, StoreFault> {
+        self.read(|contents| contents.count(listing))
     }
 
     fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {

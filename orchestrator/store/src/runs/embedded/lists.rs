@@ -16,7 +16,7 @@ use crate::database::namespaces;
 use crate::database::values::{column_number, number_of};
 use crate::runs::definitions::Scope;
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
-use crate::runs::stored::{RunKey, RunOrder};
+use crate::runs::stored::{ListCount, Listing, RunKey, RunOrder};
 
 use along::of_requests;
 pub(super) use along::{of_definitions, of_runs};
@@ -66,6 +66,12 @@ impl Stretch {
     /// Only what is live, as the index has it.
     fn within_live(mut self) -> Self {
         self.within.push_str(" AND ended_at IS NULL");
+        self
+    }
+
+    /// Restricts it to open requests, as the index does.
+    fn within_open(mut self) -> Self {
+        self.within.push_str(" AND closed_at IS NULL");
         self
     }
 
@@ -157,7 +163,7 @@ impl Stretch {
         let (behind, parameters) = self.bound(" AND place > ?A", &[after.map_or(0, saturated)]);
         let sql = format!(
             "SELECT place, {wanted} FROM {table} INDEXED BY {index} \
-             WHERE closed_at IS NULL AND {within}{behind} ORDER BY place"
+             WHERE {within}{behind} ORDER BY place"
         );
         let mut select = connection.prepare_cached(&sql).map_err(working)?;
         let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
@@ -173,6 +179,34 @@ impl Stretch {
             }
         }
         Ok((places, last))
+    }
+
+    /// Adds the numbers of the rows that match. Returns the number of rows that it read, at most `n_rows`.
+    fn numbers(
+        &self,
+        connection: &Connection,
+        n_rows: usize,
+        numbers: &mut Vec<i64>,
+    ) -> Result<usize, StoreFault> {
+        let Self {
+            table,
+            index,
+            within,
+            wanted,
+            ..
+        } = self;
+        let (limit, parameters) = self.bound(" LIMIT ?A", &[column_number(n_rows as u64)]);
+        let sql = format!("SELECT rowid, {wanted} FROM {table} INDEXED BY {index} WHERE {within}{limit}");
+        let mut select = connection.prepare_cached(&sql).map_err(working)?;
+        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
+        let mut n_seen = 0;
+        while let Some(row) = rows.next().map_err(working)? {
+            n_seen += 1;
+            if row.get(1).unwrap_or(false) {
+                numbers.push(row.get(0).map_err(working)?);
+            }
+        }
+        Ok(n_seen)
     }
 
     fn look(
@@ -297,6 +331,35 @@ pub(super) fn open_requests(
     let stretches = of_requests(scopes);
     let look = |stretch: &Stretch, n_rows| stretch.places(connection, after, limit, n_rows);
     merged(&stretches, look, u64::cmp, limit)
+}
+
+/// Returns the number of entries of a list.
+pub(super) fn count(connection: &Connection, listing: Listing<'_>) -> Result<ListCount, StoreFault> {
+    let stretches = match listing {
+        Listing::Runs(filter) => of_runs(filter),
+        Listing::Definitions { kind, scopes } => of_definitions(kind as u8, scopes),
+        Listing::OpenInputRequests { scopes, kind, run_id } => {
+            let kind = kind.map(|kind| Value::Integer(kind.into()));
+            let run_id = run_id.map(|id| Value::Blob(id.as_bytes().to_vec()));
+            let stretches = of_requests(scopes).into_iter();
+            let wanted = stretches.map(|stretch| stretch.wanted("kind", kind.clone()));
+            wanted
+                .map(|stretch| stretch.wanted("run_id", run_id.clone()))
+                .collect()
+        }
+    };
+    // One more row than the count may have shows that the list may be longer.
+    let (mut numbers, mut n_left) = (Vec::new(), ROWS_LOOKED_AT_MAX + 1);
+    for stretch in stretches {
+        n_left -= stretch.numbers(connection, n_left, &mut numbers)?;
+    }
+    // Two stretches may have the same row.
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(ListCount {
+        n: numbers.len().min(ROWS_LOOKED_AT_MAX) as u64,
+        is_at_least: n_left == 0,
+    })
 }
 
 /// One page out of the pages of all these stretches, in the order that `compare` has, and where the next one goes on. `look` looks at

@@ -17,8 +17,8 @@ use crate::runs::definitions::{
 use crate::runs::limits::PAGE_BYTES_MAX;
 use crate::runs::notices::StoredNotice;
 use crate::runs::stored::{
-    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, RemovedRun, RunCounts, RunFilter,
-    RunKey, RunPage, RunSummary, StoredInputRequest, StoredRun,
+    EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, ListCount, Listing, RemovedRun,
+    RunCounts, RunFilter, RunKey, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 
 /// A reader of the embedded store of runs.
@@ -132,6 +132,10 @@ impl RunReader for EmbeddedRunReader {
             }
             Ok(RunPage { runs, next })
         })
+    }
+
+    fn count(&self, listing: Listing<'_>) -> Result<ListCount, StoreFault> {
+        self.at_once(|connection| lists::count(connection, listing))
     }
 
     fn ended(&self, after: u64, limit: usize) -> Result<EndedPage, StoreFault> {

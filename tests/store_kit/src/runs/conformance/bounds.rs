@@ -5,8 +5,8 @@ use escapement_model::Namespace;
 use super::{Make, RunSample, commit, reader};
 use escapement_store::runs::limits::ROWS_LOOKED_AT_MAX;
 use escapement_store::runs::{
-    DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunBatch, RunFilter,
-    RunReader, Scope,
+    DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, ListCount, Listing,
+    RunBatch, RunFilter, RunReader, Scope,
 };
 
 /// Rows of others, so that a list that looked at all of them would look at more than a page may.
@@ -50,6 +50,22 @@ pub(super) fn a_page_looks_at_a_bounded_number_of_rows(make: Make<'_>) {
         ..RunFilter::default()
     };
     assert_eq!(found(&*reader, &two), 0);
+    let beyond = ListCount {
+        n: ROWS_LOOKED_AT_MAX as u64,
+        is_at_least: true,
+    };
+    let kind = DefinitionKind::SavedPlan;
+    for listing in [
+        Listing::Runs(&RunFilter::default()),
+        Listing::Definitions { kind, scopes: None },
+        Listing::OpenInputRequests {
+            scopes: None,
+            kind: None,
+            run_id: None,
+        },
+    ] {
+        assert_eq!(reader.count(listing).expect("reads"), beyond, "{listing:?}");
+    }
     for namespaces in [None, of_one, Some(everywhere)] {
         let owner = Some(WANTED.to_owned());
         let filters = [(owner.clone(), vec![]), (None, vec![7]), (owner.clone(), vec![7])];
@@ -60,6 +76,8 @@ pub(super) fn a_page_looks_at_a_bounded_number_of_rows(make: Make<'_>) {
                 ..RunFilter::default()
             };
             assert_eq!(found(&*reader, &filter), 1, "{filter:?}");
+            let count = reader.count(Listing::Runs(&filter)).expect("reads");
+            assert!(count.n == 1 || count.is_at_least, "{count:?} of {filter:?}");
         }
         let (owner, namespaces) = (owner.as_deref(), namespaces.as_deref());
         assert_eq!(requests_found(&*reader, owner, namespaces), 1, "{namespaces:?}");

@@ -2,12 +2,13 @@
 
 use escapement_model::Namespace;
 
+use super::lists::exactly;
 use super::sample::content;
 use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use escapement_store::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use escapement_store::runs::{
     ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, RunConflict, RunRemoved, Scope,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, Listing, RunConflict, RunRemoved, Scope,
 };
 
 pub(super) fn put(name: &str, at: i64) -> DefinitionPut {
@@ -147,6 +148,10 @@ pub(super) fn definitions_are_listed_by_owner_and_in_order(make: Make<'_>) {
                 (0..30).filter(is_shown).count(),
                 "{kind:?} of {owner:?}"
             );
+            let scopes = Scope::each(owner, None);
+            let scopes = scopes.as_deref();
+            let count = reader.count(Listing::Definitions { kind, scopes });
+            assert_eq!(count.expect("reads"), exactly(all.len()), "{kind:?} of {owner:?}");
             for limit in [1, 4] {
                 let read = |before| {
                     reader

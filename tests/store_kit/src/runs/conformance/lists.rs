@@ -3,7 +3,7 @@
 use escapement_model::{Namespace, RunId};
 
 use super::{Make, RunSample, commit, reader};
-use escapement_store::runs::{RunFilter, RunKey, RunOrder, RunReader, RunSummary, Scope};
+use escapement_store::runs::{ListCount, Listing, RunFilter, RunKey, RunOrder, RunReader, RunSummary, Scope};
 
 /// All pages of a list, of so many runs each.
 fn all(reader: &dyn RunReader, filter: &RunFilter, limit: usize) -> Vec<RunSummary> {
@@ -58,7 +58,17 @@ pub(super) fn every_filter_shows_exactly_what_it_says(make: Make<'_>) {
     for (place, filter) in filters.iter().enumerate() {
         let expected: Vec<RunSummary> = runs.iter().filter(|run| is_shown(filter, run)).cloned().collect();
         assert_eq!(all(&*reader, filter, 4), expected, "{filter:?}");
+        let count = reader.count(Listing::Runs(filter)).expect("reads");
+        assert_eq!(count, exactly(expected.len()), "{filter:?}");
         assert_eq!(expected.is_empty(), place == filters.len() - 1, "{filter:?}");
+    }
+}
+
+/// Returns the count of a list of that length.
+pub(super) fn exactly(n: usize) -> ListCount {
+    ListCount {
+        n: n as u64,
+        is_at_least: false,
     }
 }
 

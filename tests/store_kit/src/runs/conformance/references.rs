@@ -2,9 +2,10 @@
 
 use escapement_model::Namespace;
 
+use super::lists::exactly;
 use super::sample::{content, revision};
 use super::{ALL, Make, RunSample, commit, reader, refused};
-use escapement_store::runs::{RunConflict, Scope, StoredInputRequest};
+use escapement_store::runs::{Listing, RunConflict, Scope, StoredInputRequest};
 
 pub(super) fn a_content_is_kept_until_the_last_run_releases_it(make: Make<'_>) {
     let mut subject = make();
@@ -137,6 +138,19 @@ pub(super) fn input_requests_are_listed_while_they_are_open(make: Make<'_>) {
         let expected: Vec<u64> = (1..=12).filter(is_shown).collect();
         assert_eq!(numbers(&found), expected, "{name}");
         assert!(!expected.is_empty(), "{name}");
+    }
+    for (kind, run_id, n) in [
+        (None, None, 11),
+        (Some(1), None, 6),
+        (Some(2), None, 5),
+        (None, Some(samples[0].run_id()), 1),
+    ] {
+        let listing = Listing::OpenInputRequests {
+            scopes: None,
+            kind,
+            run_id,
+        };
+        assert_eq!(reader.count(listing).expect("reads"), exactly(n), "{kind:?}");
     }
     let nobody = reader.open_input_requests(Scope::each(Some("nobody"), None).as_deref(), None, 100);
     assert_eq!(nobody.expect("reads").requests, []);

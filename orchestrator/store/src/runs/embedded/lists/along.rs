@@ -174,7 +174,7 @@ pub(super) fn of_requests(scopes: Option<&[Scope]>) -> Vec<Stretch> {
 fn requests_of(part: &Part) -> Vec<Stretch> {
     let owner = part.owner.clone().map(Value::Text);
     let namespaces = part.namespaces.as_deref();
-    let stretch = |index| Stretch::new("input_request", index);
+    let stretch = |index| Stretch::new("input_request", index).within_open();
     match (owner, namespaces.filter(|these| these.len() <= STRETCHES_MAX)) {
         (Some(owner), Some(few)) => few
             .iter()

@@ -11,7 +11,8 @@ use crate::runs::embedded::{SCHEMA, writer};
 use crate::runs::limits::ROWS_LOOKED_AT_MAX;
 use crate::runs::{
     BatchOutcome, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
-    NewInputRequest, NewRun, RunBatch, RunFilter, RunOrder, RunProgress, RunReader, RunWrite, Scope,
+    ListCount, Listing, NewInputRequest, NewRun, RunBatch, RunFilter, RunOrder, RunProgress, RunReader,
+    RunWrite, Scope,
 };
 
 const N_OTHERS: u64 = 30_000;
@@ -224,6 +225,47 @@ fn what_a_user_has_under_way_beside_very_much_that_ended_costs_little() {
             assert!(n_steps < STEPS_MAX, "{n_steps} steps");
         }
     }
+}
+
+#[test]
+fn a_count_looks_at_a_bounded_number_of_rows() {
+    let table = Table::beside(Others {
+        namespace: Some("billing"),
+        owner: "bob",
+        state: 9,
+    });
+    let kind = DefinitionKind::SavedPlan;
+    for names in [None, Some(&["billing"][..]), Some(&["billing", "other"])] {
+        for (owner, n, is_at_least) in [(Some("ada"), 1, false), (None, ROWS_LOOKED_AT_MAX as u64, true)] {
+            let filter = filter(names, owner, &[]);
+            let scopes = filter.scopes.as_deref();
+            for listing in [
+                Listing::Runs(&filter),
+                Listing::Definitions { kind, scopes },
+                Listing::OpenInputRequests {
+                    scopes,
+                    kind: None,
+                    run_id: None,
+                },
+            ] {
+                let (count, n_steps) = table.steps(|reader| reader.count(listing).expect("reads"));
+                assert_eq!(count, ListCount { n, is_at_least }, "{listing:?}");
+                assert!(n_steps < STEPS_MAX + 20 * n, "{n_steps} steps for {listing:?}");
+            }
+        }
+    }
+    // No index has both, so that the rows of the one are looked at.
+    let of_bob = RunFilter {
+        is_live: false,
+        ..filter(None, Some("bob"), &[3])
+    };
+    let (count, n_steps) = table.steps(|reader| reader.count(Listing::Runs(&of_bob)).expect("reads"));
+    let nothing_yet = ListCount {
+        n: 0,
+        is_at_least: true,
+    };
+    assert_eq!(count, nothing_yet);
+    assert!(n_steps < 20 * ROWS_LOOKED_AT_MAX as u64, "{n_steps} steps");
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl RunContents {
     }
 
     /// By their names.
-    fn of_kind(&self, kind: DefinitionKind) -> impl Iterator<Item = &Definition> {
+    pub(super) fn of_kind(&self, kind: DefinitionKind) -> impl Iterator<Item = &Definition> {
         let all = self.definitions.values();
         all.filter(move |definition| definition.kind == kind)
     }

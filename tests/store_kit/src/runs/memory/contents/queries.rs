@@ -9,8 +9,8 @@ use super::{Entry, RunContents};
 use escapement_store::runs::Scope;
 use escapement_store::runs::limits::ROWS_LOOKED_AT_MAX;
 use escapement_store::runs::{
-    InputRequestPage, JournalEntry, JournalPage, RemovedRun, RunCounts, RunFilter, RunKey, RunPage,
-    RunSummary, StoredInputRequest, StoredRun,
+    InputRequestPage, JournalEntry, JournalPage, ListCount, Listing, RemovedRun, RunCounts, RunFilter,
+    RunKey, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
 
 fn is_shown(filter: &RunFilter, run: &RunSummary) -> bool {
@@ -110,6 +110,33 @@ impl RunContents {
         }
         page.next = page.next.filter(|_| page.runs.len() == limit);
         page
+    }
+
+    /// Looks at everything.
+    pub(in crate::runs::memory) fn count(&self, listing: Listing<'_>) -> ListCount {
+        let n = match listing {
+            Listing::Runs(filter) => {
+                let runs = self.runs.values();
+                runs.filter(|entry| is_shown(filter, &entry.summary)).count()
+            }
+            Listing::Definitions { kind, scopes } => self
+                .of_kind(kind)
+                .filter(|found| Scope::any_has(scopes, &found.namespace, found.owner.as_deref()))
+                .count(),
+            Listing::OpenInputRequests { scopes, kind, run_id } => self
+                .input_requests
+                .values()
+                .map(|(_, request)| request)
+                .filter(|request| request.closed_at.is_none())
+                .filter(|request| Scope::any_has(scopes, &request.namespace, request.owner.as_deref()))
+                .filter(|request| kind.is_none_or(|kind| kind == request.kind))
+                .filter(|request| run_id.is_none_or(|run_id| run_id == request.run_id))
+                .count(),
+        };
+        ListCount {
+            n: n.min(ROWS_LOOKED_AT_MAX) as u64,
+            is_at_least: n > ROWS_LOOKED_AT_MAX,
+        }
     }
 
     pub(in crate::runs::memory) fn newest_run_of(&self, plan: &str) -> Option<RunSummary> {
