@@ -215,7 +215,12 @@ async fn s95_skip_goes_on() {
             (&run["state"], &run["outcome"]),
             (&json!("completed"), &json!("partial"))
         );
-        assert_eq!(world.called(&run_id), ["bad", "next"]);
+        let mut called = world.called(&run_id);
+        // Both run at once: either may be called first.
+        if concurrency > 1 {
+            called.sort_unstable();
+        }
+        assert_eq!(called, ["bad", "next"]);
     }
     world.close().await;
 }

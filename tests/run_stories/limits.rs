@@ -97,12 +97,14 @@ fn presets() -> [(&'static str, Value); 5] {
             json!({
                 "resume": "retry_pending", "ambiguity": "fail", "ambiguous_timeout": "retry",
                 "on_failure": "abort", "on_dependency_failure": "skip", "escalate": false, "quorum": 1,
+                "async_by_default": false,
             }),
             policy,
         );
         json!({ "limits": limits, "policy": policy, "autonomy_level": level })
     };
-    let asks = json!({ "ambiguity": "ask", "ambiguous_timeout": "ask" });
+    let asks = json!({ "ambiguity": "ask", "ambiguous_timeout": "ask", "async_by_default": true });
+    let eight = json!({ "max_concurrency": 8 });
     let execution = json!({
         "backoff_ms": 100, "max_backoff_ms": 86_400_000, "revision_ms": 60_000, "run_ms": 325_000,
         "max_concurrency": 0, "max_substitutions": 0,
@@ -117,7 +119,7 @@ fn presets() -> [(&'static str, Value); 5] {
         "attempt_ms": 60_000, "max_retries": 0, "watchdog_ms": 30_000, "max_generations": 1,
     });
     [
-        ("standard", differs(json!({}), asks, 3)),
+        ("standard", differs(eight, asks, 3)),
         ("execution", differs(execution, drains, 4)),
         ("plan_mode", differs(plan_mode, goes_on, 4)),
         ("autonomous", differs(autonomous, blocks, 1)),

@@ -1,5 +1,6 @@
 //! What runs at the same time, in which order, and how far a run is.
 
+use crate::children::child_of;
 use crate::plan_words::{call, document, question, text, with};
 use crate::world::World;
 use serde_json::{Value, json};
@@ -134,6 +135,85 @@ async fn s79_async_steps_overlap_up_to_the_limit_and_others_run_alone() {
         .await;
     world.ended(&run_id).await;
     assert_eq!(overlaps(&world.ledger_of(&run_id), "").0, 1);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s79_in_a_parallel_plan_that_marks_no_step_eight_run_at_once() {
+    let world = World::start().await;
+    let gated = |n: usize| {
+        call(
+            &format!("s{n}"),
+            "script.pure",
+            json!({ "gate": format!("g{n}") }),
+        )
+    };
+    let mut steps: Vec<Value> = (0..9).map(gated).collect();
+    let last = with(
+        call("last", "script.pure", json!({})),
+        json!({ "depends_on": ["s0", "s8"] }),
+    );
+    steps.push(last);
+    let plan = with(document(json!(steps)), json!({ "parallel": true }));
+    let run_id = world.create(json!({ "document": plan })).await;
+    world.until_calls(&run_id, 8).await;
+    assert_eq!(world.calls_of(&run_id).len(), 8, "the ninth waits for room");
+    world.shared.open("g0");
+    world.until_calls(&run_id, 9).await;
+    assert_eq!(world.called(&run_id)[8], "s8");
+    (1..9).for_each(|n| world.shared.open(&format!("g{n}")));
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
+    assert_eq!(overlaps(&world.ledger_of(&run_id), "last"), (8, false));
+
+    // A plan that marks a step means its marks.
+    let marked = with(call("a", "script.pure", json!({})), json!({ "async": true }));
+    let steps = json!([
+        marked,
+        call("b", "script.pure", json!({})),
+        call("c", "script.pure", json!({}))
+    ]);
+    let plan = with(document(steps), json!({ "parallel": true }));
+    let run_id = world.create(json!({ "document": plan })).await;
+    world.ended(&run_id).await;
+    assert_eq!(overlaps(&world.ledger_of(&run_id), "").0, 1);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn s79_children_forks_and_requests_say_whether_steps_overlap() {
+    let world = World::start().await;
+    let gated = |key: &str| call(key, "script.pure", json!({ "gate": "open" }));
+    let two = with(
+        document(json!([gated("a"), gated("b")])),
+        json!({ "parallel": true }),
+    );
+    let of = |document: &Value, policy: Value| {
+        let limits = json!({ "max_concurrency": 2 });
+        json!({ "document": document, "preset": "autonomous", "policy": policy, "limits": limits })
+    };
+    // Only the preset `standard` does without marks, and a preview warns; a request may say otherwise.
+    let preview = json!({ "run": of(&two, json!({})) });
+    let preview = world.call("RunService/PreviewRun", preview).await;
+    assert_eq!(preview["warnings"][0]["code"], "STEPS_RUN_ALONE");
+    let by_default = || json!({ "async_by_default": true });
+    let run_id = world.create(of(&two, by_default())).await;
+    world.until_calls(&run_id, 2).await;
+
+    let saved = json!({ "plan": { "name": "Saved", "goal": "Be run" }, "document": two });
+    let plan_id = text(&world.call("PlanService/CreatePlan", saved).await["plan"]["plan_id"]);
+    let sub = json!([{ "key": "sub", "type": "sub_plan", "config": { "plan_id": plan_id } }]);
+    let parent = world.create(of(&document(sub), by_default())).await;
+    let child = text(&child_of(&world, &parent).await["run_id"]);
+    world.until_calls(&child, 2).await;
+    world.shared.open("open");
+    for run_id in [&run_id, &parent, &child] {
+        assert_eq!(world.ended(run_id).await["state"], "completed");
+    }
+
+    let fork = json!({ "run_id": run_id, "from_step": "a", "allow_repeat_effects": true });
+    let fork = world.call("RunService/ForkRun", fork).await["run"].take();
+    assert_eq!(fork["policy"]["async_by_default"], true);
+    assert_eq!(fork["limits"]["max_concurrency"], 2);
     world.close().await;
 }
 

@@ -26,10 +26,12 @@ mod step;
 mod verify;
 mod violations;
 
+use crate::spec::Policy;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use escapement_model::planted::{self, Bug};
 use escapement_model::{Opaque, hex};
 
 pub use expressions::expressions;
@@ -68,6 +70,13 @@ impl Plan {
 }
 
 impl Plan {
+    // RUN-3.7
+    /// Returns true if all steps count as `async` under the policy, because the plan is `parallel` and marks none.
+    pub fn counts_all_async(&self, policy: &Policy) -> bool {
+        let marks_none = || !self.steps.iter().any(|step| step.is_async);
+        policy.async_by_default && self.parallel && (marks_none() || planted::is_on(Bug::RunMarksOverruled))
+    }
+
     /// The actions that its steps call, sorted, each once. The one that asks a model is said by the run.
     pub fn actions(&self) -> BTreeSet<&str> {
         let calls = self.steps.iter().flat_map(|step| {
@@ -124,7 +133,7 @@ pub struct Plan {
     pub goal: String,
     /// At most 5,000 code points; may be empty.
     pub description: String,
-    /// True if steps that are `async` may overlap.
+    /// True if steps that are `async` may overlap; if none is, a policy may say that all are.
     pub parallel: bool,
     /// The output of a plan without steps.
     pub narrative: Option<String>,
@@ -176,7 +185,8 @@ pub struct Step {
     /// `false` is shorthand for `on_failure: skip`, and with `abort` or `drain` a contradiction, as is `true` with `skip`.
     /// What the preset says unless given.
     pub required: Option<bool>,
-    /// True if the step may overlap with others that are `async`, in a plan that is `parallel`.
+    /// True if the step may overlap with others that are `async`, in a plan that is `parallel`. False if the document says so
+    /// and if it says nothing: the two have one digest.
     pub is_async: bool,
     /// Milliseconds of one attempt, 1 to 86,400,000.
     pub timeout_ms: Option<u64>,

@@ -27,6 +27,7 @@ pub fn first_prompt(spec: &Spec, planner: &Planner, catalogue: Catalogue) -> Opt
         disabled: &[],
         skills: &[],
         constraints: &spec.constraints,
+        async_by_default: spec.policy.async_by_default,
         previous: &[],
         generation: 1,
         parent: None,

@@ -66,7 +66,7 @@ impl Preset {
             backoff_ms: 1000,
             multiplier: 2.0,
             max_backoff_ms: 30_000,
-            max_concurrency: 1,
+            max_concurrency: 8,
             batch_size: 5,
             max_iterations: 10,
             max_turns: 5,
@@ -88,12 +88,14 @@ impl Preset {
             Preset::PlanMode => Limits {
                 backoff_ms: 0,
                 multiplier: 1.0,
+                max_concurrency: 1,
                 max_generations: 1,
                 max_substitutions: 0,
                 ..standard
             },
             Preset::Autonomous => Limits {
                 attempt_ms: 60_000,
+                max_concurrency: 1,
                 max_generations: 1,
                 max_substitutions: 0,
                 ..standard
@@ -101,6 +103,7 @@ impl Preset {
             Preset::Protocol => Limits {
                 attempt_ms: 60_000,
                 max_retries: 0,
+                max_concurrency: 1,
                 watchdog_ms: 30_000,
                 max_generations: 1,
                 ..standard
@@ -137,6 +140,7 @@ impl Preset {
             approvers: Vec::new(),
             quorum: 1,
             resume: ResumePolicy::RetryPending.into(),
+            async_by_default: self == Preset::Standard,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Preview {
     pub gates: Vec<String>,
     /// Actions that no worker has offered, sorted.
     pub unknown_actions: Vec<String>,
+    /// Reasons why its steps run one at a time although the plan is `parallel` or marks steps `async`.
+    pub alone: Vec<&'static str>,
 }
 
 // RUN-7.7
@@ -71,6 +73,7 @@ pub fn preview(plan: &Plan, spec: &Spec, profiles: &[ActionProfile]) -> Preview 
             preview.gates.extend(plan.steps.into_iter().map(|step| step.key));
         }
     }
+    preview.alone = alone(plan, spec);
     preview.plan_approval = asks_for_plan(spec.autonomy_level, plan);
     // RUN-11.2
     if spec.planner.is_some() {
@@ -137,6 +140,29 @@ impl Preview {
         }
         active_ms
     }
+}
+
+// RUN-3.7
+/// Returns the reasons why no two steps run at once, if the plan is `parallel` or marks steps `async`.
+fn alone(plan: &Plan, spec: &Spec) -> Vec<&'static str> {
+    let n_marked = plan.steps.iter().filter(|step| step.is_async).count();
+    let mut reasons = Vec::new();
+    if plan.steps.len() < 2 || (!plan.parallel && n_marked == 0) {
+        return reasons;
+    }
+    if !plan.parallel {
+        reasons.push("`async` has no effect, because the plan is not `parallel`");
+    } else if n_marked == 1 {
+        reasons.push("the steps run one at a time, because only one of them is `async`");
+    } else if n_marked == 0 && !spec.policy.async_by_default {
+        reasons.push(
+            "the steps run one at a time, because none is `async` and `policy.async_by_default` is false",
+        );
+    }
+    if plan.parallel && spec.limits.max_concurrency <= 1 {
+        reasons.push("the steps run one at a time, because `limits.max_concurrency` is 1");
+    }
+    reasons
 }
 
 // RUN-12.3

@@ -269,6 +269,10 @@ pub struct Policy {
     /// What a restart does with the run.
     #[prost(enumeration = "ResumePolicy", tag = "9")]
     pub resume: i32,
+    // RUN-3.7
+    /// True if all steps of a plan that is `parallel` and marks none `async` count as `async`; false in runs of earlier versions.
+    #[prost(bool, tag = "10")]
+    pub async_by_default: bool,
 }
 
 /// What is done about an effect that may or may not have happened.

@@ -278,6 +278,7 @@ fn override_policy(policy: &mut Policy, wanted: &v1::Policy, fields: &mut Fields
     );
     policy.escalate = wanted.escalate.unwrap_or(policy.escalate);
     policy.four_eyes = wanted.four_eyes.unwrap_or(policy.four_eyes);
+    policy.async_by_default = wanted.async_by_default.unwrap_or(policy.async_by_default);
     if wanted.approvers.len() > APPROVERS_MAX {
         fields.wrong(
             "policy.approvers",

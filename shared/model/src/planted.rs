@@ -188,6 +188,8 @@ bugs! {
     RunFallbackCompletes = "run-fallback-completes",
     /// A revision loses what was uploaded.
     RunUploadForgotten = "run-upload-forgotten",
+    /// A plan's marks count for nothing if the policy makes up for none.
+    RunMarksOverruled = "run-marks-overruled",
     /// A child run spends without the budget that its parent gives it.
     RunChildUnbudgeted = "run-child-unbudgeted",
     /// A call of a model reserves no tokens.

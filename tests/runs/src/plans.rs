@@ -71,6 +71,7 @@ pub fn limits() -> Limits {
         on_failure: OnFailure::Abort,
         on_dependency_failure: OnDependencyFailure::Skip,
         max_concurrency: 2,
+        async_by_default: false,
         watchdog_ms: Some(50_000),
         revision_ms: None,
         run_ms: 3_600_000,
@@ -267,28 +268,69 @@ fn case(plan: Plan, limits: Limits, budget: u32, is_brief: bool) -> Case {
     }
 }
 
+/// Reason why steps overlap, or do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// They do not.
+    Not,
+    /// All are marked in a parallel plan.
+    Marked,
+    /// None is marked in a parallel plan, and the limits make up for it.
+    Unmarked,
+    /// None is marked in a parallel plan, and nothing makes up for it.
+    Ignored,
+    /// The first two are marked in a parallel plan, which the limits do not change.
+    SomeMarked,
+}
+
+impl Beside {
+    const ALL: [Self; 5] = [
+        Self::Not,
+        Self::Marked,
+        Self::Unmarked,
+        Self::Ignored,
+        Self::SomeMarked,
+    ];
+
+    /// Returns a plan of these steps, and the limits that belong to it.
+    fn of(self, mut steps: Vec<Step>, limits: Limits) -> (Plan, Limits) {
+        let n_marked = match self {
+            Self::Not | Self::Unmarked | Self::Ignored => 0,
+            Self::Marked => steps.len(),
+            Self::SomeMarked => 2,
+        };
+        steps
+            .iter_mut()
+            .take(n_marked)
+            .for_each(|step| step.is_async = true);
+        let limits = Limits {
+            async_by_default: matches!(self, Self::Not | Self::Unmarked | Self::SomeMarked),
+            ..limits
+        };
+        let parallel = self != Self::Not;
+        (Plan { parallel, steps }, limits)
+    }
+}
+
 /// Each kind before each kind, independent and not, side by side and not.
 #[must_use]
 pub fn of_two_steps() -> Vec<Case> {
     let mut all = Vec::new();
     for first in kinds() {
         for second in kinds() {
-            for (depends_on, parallel) in [(vec![0], false), (vec![], false), (vec![], true)] {
-                let first = Step {
-                    is_async: parallel,
-                    ..Step::new(first.clone())
-                };
+            for (depends_on, beside) in [
+                (vec![0], Beside::Not),
+                (vec![], Beside::Not),
+                (vec![], Beside::Marked),
+                (vec![], Beside::Unmarked),
+            ] {
                 let second = Step {
-                    is_async: parallel,
                     depends_on,
                     ..Step::new(second.clone())
                 };
-                let budget = u32::from(!parallel);
-                let plan = Plan {
-                    parallel,
-                    steps: vec![first, second],
-                };
-                all.push(case(plan, limits(), budget, true));
+                let steps = vec![Step::new(first.clone()), second];
+                let (plan, limits) = beside.of(steps, limits());
+                all.push(case(plan, limits, u32::from(beside == Beside::Not), true));
             }
         }
     }
@@ -465,9 +507,9 @@ pub fn of_three_steps() -> Vec<Case> {
         for second in seconds() {
             for graph in 0..8_u32 {
                 for word in WORDS {
-                    for parallel in [false, true] {
-                        let plan = three(&first, &second, graph, word, parallel);
-                        let mut limits = limits();
+                    for beside in Beside::ALL {
+                        let steps = three(&first, &second, graph, word);
+                        let (plan, mut limits) = beside.of(steps, limits());
                         limits.on_dependency_failure = word;
                         all.push(case(plan, limits, 0, true));
                     }
@@ -485,19 +527,15 @@ const WORDS: [OnDependencyFailure; 4] = [
     OnDependencyFailure::ByRequired,
 ];
 
-fn three(first: &Step, second: &Step, graph: u32, word: OnDependencyFailure, parallel: bool) -> Plan {
+fn three(first: &Step, second: &Step, graph: u32, word: OnDependencyFailure) -> Vec<Step> {
     let mut steps = [first.clone(), second.clone(), Step::new(Kind::Call(PURE))];
     steps[1].depends_on = (0..1).filter(|_| graph & 1 != 0).collect();
     steps[2].depends_on = (0..2).filter(|on| graph & (2 << on) != 0).collect();
     for step in &mut steps {
-        step.is_async = parallel;
         // `ByRequired` is a word of policies alone.
         step.on_dependency_failure = Some(word).filter(|word| *word != OnDependencyFailure::ByRequired);
     }
-    Plan {
-        parallel,
-        steps: steps.to_vec(),
-    }
+    steps.into()
 }
 
 fn firsts() -> Vec<Step> {

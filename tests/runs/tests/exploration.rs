@@ -27,7 +27,7 @@ fn families() -> [(&'static str, Vec<Case>); 6] {
         ("planners", of_planners(1)),
         ("one step", of_one_step(2)),
         ("two steps", of_two_steps().into_iter().step_by(5).collect()),
-        ("three steps", of_three_steps().into_iter().step_by(37).collect()),
+        ("three steps", of_three_steps().into_iter().step_by(89).collect()),
     ]
 }
 

@@ -10,6 +10,7 @@ mod firings;
 mod ledger;
 mod models;
 mod money;
+mod overlap;
 mod payload;
 mod people;
 mod planning;

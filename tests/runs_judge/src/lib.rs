@@ -23,6 +23,7 @@
 //! | RI16 | every instant of a schedule and every event has one firing, which says what became of it; each has its run, and no other |
 //! | RI17 | no other revision and no fork makes an effect again that completed or is in doubt, unless the law or a person allows it |
 //! | RI18 | every revision keeps to the constraints of its run and of its plan; a run completes with what it must make, seen to be right |
+//! | RI19 | steps run at once only as the plan, its marks and the policy say, and no more of them than may |
 //!
 //! Of RI16 the driver judges that one run of a saved plan lives.
 
@@ -35,7 +36,7 @@ pub use judge::{Bounds, Done, Finding, Judge, Overlap, Row, Rule, Told};
 pub use wire::Value;
 
 /// Names of the invariants that are judged here.
-pub const INVARIANTS: [&str; 18] = [
+pub const INVARIANTS: [&str; 19] = [
     "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI11", "RI12", "RI13", "RI14",
-    "RI15", "RI16", "RI17", "RI18",
+    "RI15", "RI16", "RI17", "RI18", "RI19",
 ];

@@ -40,6 +40,11 @@ pub(crate) fn json_document(dice: &mut Dice, is_child: bool) -> Value {
         "parallel": dice.percent(50),
         "steps": steps,
     });
+    // Half of the plans mark none.
+    if document["steps"][0]["async"] != true {
+        let steps = document["steps"].as_array_mut().expect("it is a list");
+        steps.iter_mut().for_each(|step| step["async"] = json!(false));
+    }
     if dice.percent(10) {
         document["constraints"] = match dice.percent(50) {
             true => json!({"must_produce": [dice.pick(&KINDS)]}),

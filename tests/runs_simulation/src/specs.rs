@@ -32,7 +32,7 @@ pub(crate) fn spec(dice: &mut Dice) -> Spec {
         input: opaque(&json!({"name": "Ada", "n": dice.roll(5)})),
         environment: opaque(&json!({"region": "eu"})),
         limits: limits(dice, preset),
-        policy: policy(dice),
+        policy: policy(dice, preset),
         autonomy_level: u32::try_from(*dice.pick(&[0_u64, 1, 2, 3, 3, 4, 4])).expect("it is small"),
         user_id: USER.to_owned(),
         priority: u32::try_from(dice.between(1, 10)).expect("it is small"),
@@ -149,7 +149,7 @@ fn limits(dice: &mut Dice, preset: Preset) -> Limits {
     }
 }
 
-fn policy(dice: &mut Dice) -> Policy {
+fn policy(dice: &mut Dice, preset: Preset) -> Policy {
     let doubt = |dice: &mut Dice| *dice.pick(&[InDoubt::Ask, InDoubt::Fail, InDoubt::Retry]);
     let on_failure = *dice.pick(&[FailureDefault::Abort, FailureDefault::Drain, FailureDefault::Skip]);
     let word = *dice.pick(&[
@@ -179,6 +179,8 @@ fn policy(dice: &mut Dice) -> Policy {
         approvers: approvers.iter().map(|name| (*name).to_owned()).collect(),
         quorum: if dice.percent(25) { 2 } else { 1 },
         resume: resume.into(),
+        // Not by the dice, so that seeds stay what they are.
+        async_by_default: matches!(preset, Preset::Standard | Preset::Autonomous),
     }
 }
 

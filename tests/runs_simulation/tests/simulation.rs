@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 76] = [
+const FLOORS: [(&str, u64); 78] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("artifacts declared", 300),
@@ -77,6 +77,8 @@ const FLOORS: [(&str, u64); 76] = [
     ("runs that verify", 60),
     ("states of sessions that were read", 25),
     ("steps set back by those who allow no repetition", 50),
+    ("steps that overlap", 30),
+    ("steps that overlap without marks", 30),
     ("steps that were kept", 75),
     ("steps that were set back", 210),
     ("substitutions", 9),

@@ -8,6 +8,7 @@ use crate::session::{SkillHealth, health_of};
 use crate::spec::{Constraints, EffectClass, Planner, Risk};
 use crate::state::PreviousPlan;
 use crate::template::json_text;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use escapement_model::Opaque;
 use escapement_model::limits::PAYLOAD_BYTES_MAX;
@@ -30,6 +31,8 @@ pub struct Question<'a> {
     pub skills: &'a [SkillHealth],
     /// What the plan must keep to.
     pub constraints: &'a Constraints,
+    /// True if the steps of a plan that is `parallel` overlap even if it marks none.
+    pub async_by_default: bool,
     /// What became of the plans so far.
     pub previous: &'a [PreviousPlan],
     /// The generation, from 1.
@@ -133,7 +136,11 @@ impl Question<'_> {
             Some(parent) => metadata.text("parentPlanId", &revision_text(parent)),
             None => metadata.null("parentPlanId"),
         };
-        let (schema, _) = object_of_json(SCHEMA.trim(), 0).expect("the schema is a JSON object");
+        let schema = match self.async_by_default {
+            true => Cow::Borrowed(SCHEMA),
+            false => Cow::Owned(SCHEMA.replace(PARALLEL, PARALLEL_IF_MARKED)),
+        };
+        let (schema, _) = object_of_json(schema.trim(), 0).expect("the schema is a JSON object");
         question
             .list("actions", self.actions())
             .boolean("actions_cut", self.catalogue.n_left_out > 0)
@@ -292,6 +299,10 @@ fn risk_word(risk: Risk) -> &'static str {
 
 /// The JSON Schema of what a planner may answer.
 const SCHEMA: &str = include_str!("schema.json");
+/// Text about `parallel` in the schema.
+const PARALLEL: &str = "true: steps may overlap; if some have async true, only those";
+/// Text instead of it in a run whose steps overlap only if they are marked. Journals of earlier versions have it.
+const PARALLEL_IF_MARKED: &str = "true: steps with async true may overlap";
 /// What a model that plans is.
 const ROLE: &str = "You make plans. The message is a JSON object: a goal, the input, the actions that a plan may call, and what became of \
     earlier plans. Answer with one JSON object and nothing else: a plan that follows document_schema and reaches the goal. Call only \

@@ -26,6 +26,8 @@ struct UnderWay {
     refuses_all: bool,
     /// There is one.
     refuses_exclusive: bool,
+    /// The plan marks no step `async`, and all count as if it did.
+    all_async: bool,
 }
 
 impl Turn<'_> {
@@ -176,13 +178,15 @@ impl Turn<'_> {
             n_active: 0,
             refuses_all: false,
             refuses_exclusive: false,
+            all_async: self.plan.counts_all_async(&self.state.spec.policy),
         };
         for (index, state) in self.state.steps.iter().enumerate() {
             if state.stage() != StepStage::Running {
                 continue;
             }
             under_way.refuses_exclusive = true;
-            under_way.refuses_all |= !self.plan.parallel || !self.plan.steps[index].is_async;
+            let is_async = under_way.all_async || self.plan.steps[index].is_async;
+            under_way.refuses_all |= !self.plan.parallel || !is_async;
             let mut units = state.all_units();
             let waits = units.any(|(_, unit)| unit.stage() == UnitStage::Waiting);
             under_way.n_active += u32::from(!waits);
@@ -192,7 +196,8 @@ impl Turn<'_> {
 
     /// True if the step may start beside those that are under way.
     fn may_overlap(&self, step: u32, under_way: &UnderWay) -> bool {
-        let is_refused = under_way.refuses_all || (under_way.refuses_exclusive && !self.step(step).is_async);
+        let is_async = under_way.all_async || self.step(step).is_async;
+        let is_refused = under_way.refuses_all || (under_way.refuses_exclusive && !is_async);
         !is_refused && under_way.n_active < self.state.spec.limits.max_concurrency.max(1)
     }
 

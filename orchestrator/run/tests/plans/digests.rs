@@ -49,6 +49,24 @@ fn the_encoding_stays() {
     );
 }
 
+// RUN-3.7: approvals and journals name the digests of such plans.
+#[test]
+fn a_parallel_plan_without_marks_keeps_its_digest() {
+    let mut document = minimal();
+    document["parallel"] = json!(true);
+    let unmarked = digest(&document);
+    assert_eq!(
+        hex(unmarked),
+        "d8890e5cf80cf6f1035377346a86a099454c04bb336a30bbcd246c0a84825111"
+    );
+    for at in 0..2 {
+        document["steps"][at]["async"] = json!(false);
+    }
+    assert_eq!(digest(&document), unmarked);
+    document["steps"][0]["async"] = json!(true);
+    assert_ne!(digest(&document), unmarked);
+}
+
 // RUN-1.2
 #[test]
 fn defaults_order_and_spelling_make_no_difference() {

@@ -193,40 +193,41 @@ fn the_presets_have_the_values_of_their_table() {
         ];
         let policy = preset.policy();
         let words = format!(
-            "{:?} {:?} {:?} {:?} {}",
+            "{:?} {:?} {:?} {:?} {} {}",
             policy.ambiguity(),
             policy.ambiguous_timeout(),
             policy.on_failure(),
             policy.on_dependency_failure(),
-            policy.escalate
+            policy.escalate,
+            policy.async_by_default
         );
         (numbers, words)
     };
     let table = [
         (
             Preset::Standard,
-            [30_000, 3, 1000, 0, 0, 3_600_000, 1, 5, 3, 1],
-            "Ask Ask Abort Skip false",
+            [30_000, 3, 1000, 0, 0, 3_600_000, 8, 5, 3, 1],
+            "Ask Ask Abort Skip false true",
         ),
         (
             Preset::Execution,
             [30_000, 3, 100, 0, 60_000, 325_000, 8, 5, 0, 4],
-            "Fail Retry Drain NullIfOptional false",
+            "Fail Retry Drain NullIfOptional false false",
         ),
         (
             Preset::PlanMode,
             [30_000, 3, 0, 0, 0, 3_600_000, 1, 1, 0, 4],
-            "Fail Retry Skip Synthetic true",
+            "Fail Retry Skip Synthetic true false",
         ),
         (
             Preset::Autonomous,
             [60_000, 3, 1000, 0, 0, 3_600_000, 1, 1, 0, 1],
-            "Ask Retry Abort Block false",
+            "Ask Retry Abort Block false false",
         ),
         (
             Preset::Protocol,
             [60_000, 0, 1000, 30_000, 0, 3_600_000, 1, 1, 3, 4],
-            "Fail Retry Abort Skip false",
+            "Fail Retry Abort Skip false false",
         ),
     ];
     for (preset, numbers, words) in table {

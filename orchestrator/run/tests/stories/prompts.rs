@@ -193,6 +193,7 @@ fn a_planner_is_told_this_of_several_plans_and_a_catalogue_that_was_cut() {
             allowed_actions: vec!["draw".to_owned()],
             forbidden_actions: vec!["rm.all".to_owned()],
         },
+        async_by_default: true,
         previous: &three_plans(),
         generation: 4,
         parent: Some([0xcd; 32]),
@@ -230,6 +231,7 @@ fn planners_are_offered_a_hidden_action_if_the_run_names_it() {
             disabled: &[],
             skills: &[],
             constraints: &Constraints::default(),
+            async_by_default: false,
             previous: &[],
             generation: 1,
             parent: None,
@@ -246,4 +248,20 @@ fn planners_are_offered_a_hidden_action_if_the_run_names_it() {
     };
     assert_eq!(offered(&[]), json!(["draw"]));
     assert_eq!(offered(&["draw", "fail"]), json!(["draw", "fail"]));
+}
+
+// RUN-3.7, RUN-11.4
+#[test]
+fn the_schema_of_a_prompt_says_which_steps_overlap() {
+    let description = |async_by_default| {
+        let mut spec = planned(Preset::Standard);
+        spec.policy.async_by_default = async_by_default;
+        let mut world = of_goal(spec);
+        offer(&mut world, &["pure.work"]);
+        told_planner(&world)["document_schema"]["properties"]["parallel"]["description"].take()
+    };
+    let unmarked = "true: steps may overlap; if some have async true, only those";
+    assert_eq!(description(true), unmarked);
+    // Runs of earlier versions replay with this one.
+    assert_eq!(description(false), "true: steps with async true may overlap");
 }

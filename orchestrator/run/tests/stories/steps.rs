@@ -1,10 +1,11 @@
 //! Which step has its turn.
 
-use escapement_run::Input;
 use escapement_run::journal::OutcomeClass::{Failed, FailedForGood};
 use escapement_run::presets::Preset;
-use serde_json::json;
+use escapement_run::{Input, plan, preview};
+use serde_json::{Value, json};
 
+use crate::words::opaque;
 use crate::world::{World, and, call, call_after, spec};
 
 // RUN-3.1, RUN-3.2, RUN-10.1, RUN-10.2
@@ -116,6 +117,72 @@ fn no_more_steps_overlap_than_max_concurrency_and_a_step_that_is_not_async_runs_
         world.shows(),
         "running: a completed, b completed, c completed, d running, e completed"
     );
+}
+
+/// Returns a plan of these steps that may overlap.
+fn parallel(steps: Value) -> Value {
+    json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true, "steps": steps})
+}
+
+// RUN-3.7
+#[test]
+fn all_steps_of_a_parallel_plan_overlap_by_policy_if_it_marks_none() {
+    let three = || json!([call("a"), call("b"), call_after("c", &["a"])]);
+    let mut world = World::document(parallel(three()), spec(Preset::Standard));
+    assert_eq!(world.shows(), "running: a running, b running, c pending");
+    world.complete("a", json!({}));
+    assert_eq!(world.shows(), "running: a completed, b running, c running");
+
+    let marked = json!([and(call("a"), json!({"async": true})), call("b"), call("c")]);
+    let world = World::document(parallel(marked), spec(Preset::Standard));
+    assert_eq!(world.shows(), "running: a running, b pending, c pending");
+
+    let mut one_at_a_time = spec(Preset::Standard);
+    one_at_a_time.limits.max_concurrency = 1;
+    let mut earlier = spec(Preset::Standard);
+    earlier.policy.async_by_default = false;
+    let others = [
+        Preset::Execution,
+        Preset::PlanMode,
+        Preset::Autonomous,
+        Preset::Protocol,
+    ];
+    for spec in others.map(spec).into_iter().chain([one_at_a_time, earlier]) {
+        let world = World::document(parallel(three()), spec);
+        assert_eq!(world.shows(), "running: a running, b pending, c pending");
+    }
+    let in_turn = World::with(three(), spec(Preset::Standard));
+    assert_eq!(in_turn.shows(), "running: a running, b pending, c pending");
+}
+
+// RUN-3.7
+#[test]
+fn a_preview_says_why_steps_run_one_at_a_time() {
+    let alone = |parallel: bool, marks: &[bool], preset: Preset, max_concurrency: u32| {
+        let step = |(at, marked): (usize, &bool)| and(call(&format!("s{at}")), json!({"async": marked}));
+        let steps: Vec<Value> = marks.iter().enumerate().map(step).collect();
+        let document =
+            json!({"schema": "escapement.plan/1", "name": "Story", "parallel": parallel, "steps": steps});
+        let mut spec = spec(preset);
+        spec.limits.max_concurrency = max_concurrency;
+        preview(&plan::read(&opaque(&document)).unwrap(), &spec, &[]).alone
+    };
+    let none: [&str; 0] = [];
+    let (not_parallel, one_marked, unmarked, limit) = (
+        "`async` has no effect, because the plan is not `parallel`",
+        "the steps run one at a time, because only one of them is `async`",
+        "the steps run one at a time, because none is `async` and `policy.async_by_default` is false",
+        "the steps run one at a time, because `limits.max_concurrency` is 1",
+    );
+    let (standard, execution) = (Preset::Standard, Preset::Execution);
+    assert_eq!(alone(true, &[false, false], standard, 8), none);
+    assert_eq!(alone(true, &[true, true], execution, 8), none);
+    assert_eq!(alone(false, &[false, false], execution, 1), none);
+    assert_eq!(alone(true, &[false], execution, 1), none);
+    assert_eq!(alone(true, &[true, false], standard, 8), [one_marked]);
+    assert_eq!(alone(true, &[false, false], standard, 1), [limit]);
+    assert_eq!(alone(true, &[false, false], execution, 1), [unmarked, limit]);
+    assert_eq!(alone(false, &[true, false], standard, 1), [not_parallel]);
 }
 
 // RUN-3.5, RUN-1.7

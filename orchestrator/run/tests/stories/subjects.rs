@@ -142,6 +142,21 @@ fn an_effect_in_doubt_shows_what_was_sent_and_not_what_would_be_now() {
     assert_eq!(later.subject_digest, asked.subject_digest);
 }
 
+// RUN-3.7, RUN-6.12
+#[test]
+fn approvals_of_plans_keep_their_digest_if_steps_overlap() {
+    let digest = |async_by_default| {
+        let mut spec = level(1);
+        spec.policy.async_by_default = async_by_default;
+        let document = json!({"schema": "escapement.plan/1", "name": "Story", "parallel": true,
+            "steps": [tool("a", "mail.send", &[]), tool("b", "mail.send", &[])]});
+        let asked = World::document(document, spec).asked();
+        assert_eq!(asked.kind(), RequestKind::Approval);
+        asked.subject_digest
+    };
+    assert_eq!(digest(true), digest(false));
+}
+
 // RUN-6.12
 #[test]
 fn an_extension_shows_the_account_and_the_amounts() {

@@ -36,10 +36,13 @@ impl Runs {
         } = &resolved;
         let preview = preview(plan, spec, profiles);
         let n = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let mut warnings: Vec<_> = preview.alone.iter().map(|reason| of_overlap(reason)).collect();
+        warnings.extend(self.payload_warnings(plan, spec, &made.origin).await?);
+        warnings.truncate(WARNINGS_MAX);
         Ok(v1::PreviewRunResponse {
             valid: true,
             violations: Vec::new(),
-            warnings: self.payload_warnings(plan, spec, &made.origin).await?,
+            warnings,
             attempts_max: n(preview.attempts_max),
             model_calls_max: n(preview.model_calls_max),
             tool_calls_max: n(preview.tool_calls_max),
@@ -143,6 +146,16 @@ fn warnings_of(plan: &Plan, catalogue: &Catalogue) -> Vec<v1::PlanViolation> {
     warnings.collect()
 }
 
+// RUN-3.7
+/// Returns the warning that steps run one at a time.
+fn of_overlap(reason: &str) -> v1::PlanViolation {
+    v1::PlanViolation {
+        path: "parallel".to_owned(),
+        code: "STEPS_RUN_ALONE".to_owned(),
+        message: reason.to_owned(),
+    }
+}
+
 /// Returns true if the value is known once the call is made: a text with a reference, or the long form of one.
 fn is_reference(value: ValueView<'_>) -> bool {
     match value {
@@ -164,3 +177,6 @@ fn preview_of_none(violations: &Violations) -> v1::PreviewRunResponse {
         ..v1::PreviewRunResponse::default()
     }
 }
+
+/// Warnings of a preview.
+const WARNINGS_MAX: usize = 100;

@@ -312,6 +312,7 @@ fn policy(spec: &Spec) -> v1::Policy {
         approvers: policy.approvers.clone(),
         quorum: Some(small(policy.quorum)),
         safety_action: spec.safety_action.clone(),
+        async_by_default: Some(policy.async_by_default),
     }
 }
 

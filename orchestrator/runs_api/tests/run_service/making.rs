@@ -113,8 +113,8 @@ async fn what_a_bare_request_leaves_open_is_the_presets_and_what_it_says_wins() 
     let mut world = World::new();
     let cores = i32::try_from(std::thread::available_parallelism().unwrap().get()).unwrap();
     let rows = [
-        ("", 30_000, 3, 1000, 1, 3_600_000, 3, 0, 0),
-        ("standard", 30_000, 3, 1000, 1, 3_600_000, 3, 0, 0),
+        ("", 30_000, 3, 1000, 8, 3_600_000, 3, 0, 0),
+        ("standard", 30_000, 3, 1000, 8, 3_600_000, 3, 0, 0),
         ("execution", 30_000, 3, 100, cores, 325_000, 4, 60_000, 0),
         ("plan_mode", 30_000, 3, 0, 1, 3_600_000, 4, 0, 0),
         ("autonomous", 60_000, 3, 1000, 1, 3_600_000, 1, 0, 0),
@@ -136,6 +136,9 @@ async fn what_a_bare_request_leaves_open_is_the_presets_and_what_it_says_wins() 
         assert_eq!(limits.max_retries, Some(retries), "{preset}");
         assert_eq!(limits.backoff_ms, Some(backoff), "{preset}");
         assert_eq!(limits.max_concurrency, Some(concurrency), "{preset}");
+        let is_standard = matches!(preset, "" | "standard");
+        let async_by_default = run.policy.unwrap().async_by_default;
+        assert_eq!(async_by_default, Some(is_standard), "{preset}");
         assert_eq!(limits.run_ms, Some(run_ms), "{preset}");
         assert_eq!(limits.revision_ms, Some(revision), "{preset}");
         assert_eq!(limits.watchdog_ms, Some(watchdog), "{preset}");
@@ -279,6 +282,50 @@ async fn a_preview_warns_of_arguments_that_do_not_fit_what_workers_published() {
             ("steps[3].config.steps[1].tool_args.note", mismatch),
         ]
     );
+}
+
+// RUN-3.7
+#[tokio::test]
+async fn a_preview_warns_of_a_parallel_plan_whose_steps_run_one_at_a_time() {
+    let mut world = World::new();
+    let mut warned = async |preset: &str, async_by_default: Option<bool>, max_concurrency: i32| {
+        let mut document = document(json!([call("a", "echo", &[]), call("b", "echo", &[])]));
+        document["parallel"] = json!(true);
+        let request = v1::CreateRunRequest {
+            what: Some(What::Document(object(&document))),
+            preset: preset.to_owned(),
+            limits: Some(v1::Limits {
+                max_concurrency: Some(max_concurrency),
+                ..v1::Limits::default()
+            }),
+            policy: Some(v1::Policy {
+                async_by_default,
+                ..v1::Policy::default()
+            }),
+            ..v1::CreateRunRequest::default()
+        };
+        let preview = v1::PreviewRunRequest { run: Some(request) };
+        let preview = world.client.preview_run(preview).await.unwrap().into_inner();
+        let warnings = preview.warnings.into_iter();
+        warnings
+            .map(|warning| (warning.path, warning.code, warning.message))
+            .collect::<Vec<_>>()
+    };
+    let warning = |message: &str| {
+        (
+            "parallel".to_owned(),
+            "STEPS_RUN_ALONE".to_owned(),
+            message.to_owned(),
+        )
+    };
+    assert_eq!(warned("", None, 8).await, []);
+    assert_eq!(warned("execution", Some(true), 8).await, []);
+    let unmarked =
+        "the steps run one at a time, because none is `async` and `policy.async_by_default` is false";
+    assert_eq!(warned("execution", None, 8).await, [warning(unmarked)]);
+    assert_eq!(warned("", Some(false), 8).await, [warning(unmarked)]);
+    let limit = "the steps run one at a time, because `limits.max_concurrency` is 1";
+    assert_eq!(warned("", None, 1).await, [warning(limit)]);
 }
 
 #[tokio::test]

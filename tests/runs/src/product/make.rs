@@ -400,5 +400,6 @@ fn policy(limits: &Limits) -> Policy {
         approvers: limits.approvers.iter().map(|id| format!("person-{id}")).collect(),
         quorum: u32::try_from(limits.quorum).expect("a small number"),
         resume: resume.into(),
+        async_by_default: limits.async_by_default,
     }
 }

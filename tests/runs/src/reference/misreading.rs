@@ -13,6 +13,10 @@ pub enum Misreading {
     SkipForFailureSatisfies,
     /// RUN-3.6: one skipped dependency is enough to skip.
     OneSkippedDependencySkips,
+    /// RUN-3.7: only steps that are marked overlap, under every policy.
+    OnlyMarkedStepsOverlap,
+    /// RUN-3.7: the policy counts for a plan that marks some steps, too.
+    MarksAreOverruled,
     /// RUN-3.7: a step that waits for a person takes room.
     WaitingStepsTakeRoom,
     /// RUN-3.8: the other arm of a condition still runs.
@@ -75,12 +79,14 @@ pub enum Misreading {
 
 impl Misreading {
     /// All of them.
-    pub const ALL: [Misreading; 34] = [
+    pub const ALL: [Misreading; 36] = [
         Misreading::PausedRunsAreAdmitted,
         Misreading::NoBarriers,
         Misreading::OptionalFailureSatisfies,
         Misreading::SkipForFailureSatisfies,
         Misreading::OneSkippedDependencySkips,
+        Misreading::OnlyMarkedStepsOverlap,
+        Misreading::MarksAreOverruled,
         Misreading::WaitingStepsTakeRoom,
         Misreading::OtherArmStays,
         Misreading::BatchesOverlap,

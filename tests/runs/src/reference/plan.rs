@@ -3,7 +3,7 @@
 /// A plan.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// True if steps that are `async` may overlap.
+    /// True if steps that are `async` may overlap; all of them, if none is and the limits say so.
     pub parallel: bool,
     /// The steps in canonical order.
     pub steps: Vec<Step>,
@@ -218,6 +218,8 @@ pub struct Limits {
     pub on_dependency_failure: OnDependencyFailure,
     /// Steps at a time.
     pub max_concurrency: usize,
+    /// True if all steps of a parallel plan count as `async` where none is.
+    pub async_by_default: bool,
     /// Milliseconds of the watchdog, if given.
     pub watchdog_ms: Option<u64>,
     /// Active milliseconds of a revision.

@@ -136,10 +136,14 @@ impl Run {
         if running.is_empty() {
             return true;
         }
-        let all_async = running
-            .iter()
-            .chain([&step])
-            .all(|other| self.plan.steps[*other].is_async);
+        let n_marked = self.plan.steps.iter().filter(|it| it.is_async).count();
+        let counts_all = self.limits.async_by_default
+            && match n_marked {
+                0 => !self.reads(Misreading::OnlyMarkedStepsOverlap),
+                _ => self.reads(Misreading::MarksAreOverruled),
+            };
+        let is_async = |other: &usize| counts_all || self.plan.steps[*other].is_async;
+        let all_async = running.iter().chain([&step]).all(is_async);
         let counts_waiting = self.reads(Misreading::WaitingStepsTakeRoom);
         let takes_room = |other: &&usize| counts_waiting || self.shown_step(**other) != StepState::Waiting;
         let n_taken = running.iter().filter(takes_room).count();

@@ -24,6 +24,10 @@ pub(crate) struct Spec {
     pub(crate) safety_action: String,
     /// Empty if it is the run's own.
     pub(crate) session_id: String,
+    /// Maximum of steps that overlap.
+    pub(crate) max_concurrency: u32,
+    /// True if the steps of a parallel plan need no marks.
+    pub(crate) async_by_default: bool,
     pub(crate) max_turns: u32,
     pub(crate) max_generations: u32,
     pub(crate) max_substitutions: u32,
@@ -88,6 +92,8 @@ pub(super) fn read(body: &Message<'_>) -> Result<Spec, String> {
         allowed: constraints.texts(3),
         forbidden: constraints.texts(4),
         session_id: body.text(27),
+        max_concurrency: limits.small(15),
+        async_by_default: policy.number(10) != 0,
         max_turns: limits.small(18),
         max_generations: limits.small(19),
         max_substitutions: limits.small(20),

@@ -30,6 +30,8 @@ pub(super) struct Book {
     pub(super) n_revisions: u32,
     pub(super) settled: Settled,
     pub(super) steps: Vec<Step>,
+    /// Steps of the current revision may overlap.
+    pub(super) parallel: bool,
     pub(super) requests: BTreeMap<Vec<u8>, Request>,
     pub(super) evaluations: BTreeMap<u32, Unit>,
     /// What the planner was asked, by generation.
@@ -145,6 +147,7 @@ impl Book {
             n_revisions: 0,
             settled: Settled::default(),
             steps: Vec::new(),
+            parallel: false,
             requests: BTreeMap::new(),
             evaluations: BTreeMap::new(),
             generations: BTreeMap::new(),
@@ -362,7 +365,10 @@ impl Book {
 
     fn take_of_step(&mut self, event: Event, desk: &mut Desk<'_>) {
         match event {
-            Event::StepStarted(step) => self.moves(step, Stage::Running, desk),
+            Event::StepStarted(step) => {
+                self.check_overlap(step, desk);
+                self.moves(step, Stage::Running, desk);
+            }
             Event::StepCompleted { step, output } => {
                 let output = output.map(|output| desk.value(&output));
                 self.moves(step, Stage::Completed, desk);

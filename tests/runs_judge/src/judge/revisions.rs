@@ -12,6 +12,7 @@ impl Book {
         // A substitution is one of those that a preview counts.
         self.doings.are_open |= floor.is_some() && !std::mem::take(&mut self.substitutes);
         self.steps = steps_of(document, n_steps);
+        self.parallel = document.field("parallel") == Some(&Value::Bool(true));
         for step in &mut self.steps {
             (step.epoch, step.is_epoch_open) = (floor.unwrap_or(0), floor.is_some());
         }

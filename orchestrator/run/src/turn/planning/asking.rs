@@ -50,6 +50,7 @@ impl<'a> Turn<'a> {
             disabled: &disabled_for(self.state, &catalogue),
             skills: skills_of(self.state),
             constraints: &self.state.spec.constraints,
+            async_by_default: self.state.spec.policy.async_by_default,
             previous: &planning.previous,
             generation: planning.generation,
             parent: self.parent_digest(),
