@@ -171,13 +171,61 @@ pub(super) fn miss(
         return Ok(false);
     };
     let mut kept: Kept = kept(&definition).map_err(of_store)?;
-    let name = FiringKey::new(trigger_id, &Cause::Due(missed.first_ms)).text();
-    // What fired before the clock was set back was not missed.
-    let has_fired = known(host.definition(DefinitionKind::Firing, &name))
-        .map_err(of_store)?
-        .is_some();
-    let firing = v1::Firing {
-        firing_id: name.clone(),
+    let not_noted = not_noted(host, trigger_id, &kept, missed)?;
+    if let Some(missed) = not_noted.filter(|_| !planted::is_on(Bug::RunMissForgotten)) {
+        let name = name_of(trigger_id, missed);
+        let record = KeptFiring {
+            firing: firing_of(name.clone(), trigger_id, missed, now),
+            ..KeptFiring::default()
+        };
+        let change = put(definition.namespace.clone(), trigger_id, 0, now, &record);
+        host.define(DefinitionKind::Firing, &name, change);
+    }
+    kept.handled_ms = kept.handled_ms.max(handled_ms);
+    keep(host, &definition, &kept, definition.updated_at);
+    Ok(true)
+}
+
+// TRIG-2.3
+/// Leaves out instants that have a firing or that an earlier note counts: they fired, or were noted, before the schedule was set
+/// back. Returns `None` if no instant is left.
+fn not_noted(
+    host: &RunsHost,
+    trigger_id: &str,
+    kept: &Kept,
+    mut missed: Missed,
+) -> Result<Option<Missed>, CallError> {
+    let times = match &kept.trigger.config {
+        Some(Config::Schedule(schedule)) => schedule_of(schedule).ok(),
+        _ => None,
+    };
+    // Further instants that the last note counts.
+    let mut told = 0;
+    while missed.n > 0 {
+        let name = name_of(trigger_id, missed);
+        match known(host.definition(DefinitionKind::Firing, &name)).map_err(of_store)? {
+            Some(KeptFiring { firing, .. }) => told = firing.count.max(1) - 1,
+            None if told == 0 => return Ok(Some(missed)),
+            None => told -= 1,
+        }
+        let next = times.as_ref().and_then(|times| times.next_after(missed.first_ms));
+        let Some(first_ms) = next else { break };
+        missed = Missed {
+            first_ms,
+            n: missed.n - 1,
+        };
+    }
+    Ok(None)
+}
+
+/// Returns the name of the firing of missed instants, which is that of the first one.
+fn name_of(trigger_id: &str, missed: Missed) -> String {
+    FiringKey::new(trigger_id, &Cause::Due(missed.first_ms)).text()
+}
+
+fn firing_of(name: String, trigger_id: &str, missed: Missed, now: i64) -> v1::Firing {
+    v1::Firing {
+        firing_id: name,
         trigger_id: trigger_id.to_owned(),
         kind: "schedule".to_owned(),
         status: SKIPPED.to_owned(),
@@ -187,18 +235,7 @@ pub(super) fn miss(
         fired_at: now,
         count: i32::try_from(missed.n).unwrap_or(i32::MAX),
         ..v1::Firing::default()
-    };
-    let record = KeptFiring {
-        firing,
-        ..KeptFiring::default()
-    };
-    let change = put(definition.namespace.clone(), trigger_id, 0, now, &record);
-    if !has_fired && !planted::is_on(Bug::RunMissForgotten) {
-        host.define(DefinitionKind::Firing, &name, change);
     }
-    kept.handled_ms = kept.handled_ms.max(handled_ms);
-    keep(host, &definition, &kept, definition.updated_at);
-    Ok(true)
 }
 
 /// The cause of a firing that still waits for its turn; `None` if it is gone, or cannot be read.

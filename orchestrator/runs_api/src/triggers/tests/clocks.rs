@@ -95,3 +95,27 @@ async fn an_instant_that_has_fired_was_not_missed() {
     assert_eq!(of_instant, [(STARTED, false)]);
     assert!(world.kept(&trigger).await.handled_ms >= instant);
 }
+
+// TRIG-2.3
+#[tokio::test]
+async fn an_instant_that_has_fired_hides_none_that_was_missed_with_it() {
+    let world = World::new();
+    let (trigger, instant) = each_minute(&world).await;
+    handled_up_to(&world, &trigger, instant - 1).await;
+    world.triggers.handle_due(&trigger).await.unwrap();
+    // As after a clock was set back by some minutes, and passed the instant again before anything looked.
+    for n in [1, 3, 3, 4] {
+        let id = trigger.clone();
+        let first_ms = instant;
+        let missed = Missed { first_ms, n };
+        let misses = move |host: &mut RunsHost| assert!(miss(host, &id, missed, instant, instant).unwrap());
+        world.changes(misses).await;
+    }
+    let firings = world.firings(&trigger).await;
+    let noted = firings.iter().filter(|firing| firing.reason == "MISSED");
+    let mut noted: Vec<_> = noted
+        .map(|firing| (firing.due_at - instant, firing.count))
+        .collect();
+    noted.sort_unstable();
+    assert_eq!(noted, [(MINUTE_MS, 2), (3 * MINUTE_MS, 1)], "{firings:?}");
+}
