@@ -124,6 +124,7 @@ impl Inode {
             self.current.clone_from(&self.durable);
             return;
         }
+        self.settle_truncations(dice);
         let length = self.length_after_cut(dice);
         match mood(dice) {
             Mood::Prefix => {
@@ -152,6 +153,36 @@ impl Inode {
         }
         self.durable.resize(length, 0);
         self.current.clone_from(&self.durable);
+    }
+
+    /// Decides how many of the truncations are durable. A file system logs lengths in order, each as a whole.
+    /// So the first truncations are durable and the others are lost.
+    /// No byte that was cut off comes back as zero in a file that is as long as before.
+    fn settle_truncations(&mut self, dice: &mut dyn FnMut(u64) -> u64) {
+        let mut length = self.durable.len();
+        let mut cuts = Vec::new();
+        for (index, change) in self.pending.iter().enumerate() {
+            let after = change.length_after(length);
+            if after < length {
+                cuts.push((index, after));
+            }
+            length = after;
+        }
+        if cuts.is_empty() {
+            return;
+        }
+        let durable = below(dice, cuts.len() + 1);
+        for (index, length) in &cuts[..durable] {
+            self.durable.truncate(*length);
+            for change in &mut self.pending[..*index] {
+                change.truncate(*length);
+            }
+        }
+        let mut index = 0;
+        self.pending.retain(|_| {
+            index += 1;
+            cuts.iter().all(|(cut, _)| cut + 1 != index)
+        });
     }
 
     /// One of the lengths that the file had since its last sync.
@@ -232,6 +263,17 @@ impl Change {
         }
     }
 
+    /// Removes the bytes beyond that length.
+    fn truncate(&mut self, most: usize) {
+        match self {
+            Self::Write { offset, bytes } => {
+                bytes.truncate(most.saturating_sub(*offset));
+                *offset = most.min(*offset);
+            }
+            Self::Truncate { length } => *length = most.min(*length),
+        }
+    }
+
     fn length_after(&self, length: usize) -> usize {
         match self {
             Self::Write { offset, bytes } => length.max(offset + bytes.len()),
@@ -261,4 +303,45 @@ fn mood(dice: &mut dyn FnMut(u64) -> u64) -> Mood {
 /// Returns a number below the bound.
 pub(crate) fn below(dice: &mut dyn FnMut(u64) -> u64, bound: usize) -> usize {
     usize::try_from(dice(bound as u64)).expect("the dice stay below their bound") % bound.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inode;
+    use std::collections::BTreeSet;
+
+    /// Returns the file after a power cut. Before that it was truncated to that length and overwritten at its start, unsynced.
+    fn after_a_cut(seed: u64, length: usize) -> Vec<u8> {
+        let mut file = Inode::with_content(&[b'o'; 4_096]);
+        file.truncate(length);
+        file.write(0, &[b'n'; 512]);
+        let mut state = seed;
+        file.power_cut(&mut |bound| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound.max(1)
+        });
+        file.content().to_vec()
+    }
+
+    #[test]
+    fn a_power_cut_keeps_or_loses_a_truncation_as_a_whole() {
+        for length in [0, 700, 2_048] {
+            let found: BTreeSet<usize> = (0..500)
+                .map(|seed| {
+                    let found = after_a_cut(seed, length);
+                    let begun = found.len().min(512);
+                    let kept = &found[begun..];
+                    assert!(
+                        kept.iter().all(|byte| *byte == b'o'),
+                        "seed {seed}: {length} bytes"
+                    );
+                    found.len()
+                })
+                .collect();
+            let expected = BTreeSet::from([length, length.max(512), 4_096]);
+            assert_eq!(found, expected);
+        }
+    }
 }
