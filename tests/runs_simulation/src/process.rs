@@ -172,6 +172,7 @@ impl Process {
 
     /// Shows the judge what has become durable.
     pub(crate) fn show(&self, judge: &mut Judge) {
+        judge.commits();
         // A run may have ended in the commit that made it.
         let summaries = self.reader.list(&RunFilter::default(), None, usize::MAX);
         for summary in summaries.expect("the store reads").runs {

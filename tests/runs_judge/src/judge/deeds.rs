@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// SHA-256 of an action, a payload and an environment: the same deed has the same one, whichever step of whichever plan does it.
 pub(super) type Key = [u8; 32];
 
+/// A commit, and the clock of the run within it.
+/// The clocks of two runs, or of two starts, cannot be compared.
+type Moment = (u64, i64);
+
 /// An attempt whose repetition may be noticed.
 #[derive(Debug)]
 struct Deed {
@@ -20,13 +24,12 @@ struct Deed {
     step: String,
     unit: Unit,
     attempt: u32,
-    /// When it was intended, by the run's clock, and after how many others.
-    at: i64,
-    order: u64,
+    /// Moment of its intent.
+    came: Moment,
     /// What the handler was handed; `None` until it began.
     seen: Option<Key>,
-    /// How it ended, by its journal, and when.
-    class: Option<(u32, i64)>,
+    /// Class and moment of its end, by its journal.
+    class: Option<(u32, Moment)>,
     /// The law or a person allows to do it again.
     is_excused: bool,
     /// The policy of its run is to repeat it if nothing is known of it, or if it took too long: then it ends as a failure.
@@ -59,8 +62,8 @@ struct Child {
     revision: u32,
     unit: Unit,
     step: String,
-    /// After how many deeds it was started.
-    order: u64,
+    /// The commit that started it.
+    commit: u64,
     /// The parent has heard of its end.
     is_over: bool,
 }
@@ -68,9 +71,7 @@ struct Child {
 /// When a run was left by one that goes on where it was.
 #[derive(Clone, Copy, Debug)]
 struct Left {
-    at: i64,
-    /// After how many deeds.
-    order: u64,
+    came: Moment,
     /// The revision that it had.
     revision: u32,
 }
@@ -86,7 +87,8 @@ pub(super) struct Deeds {
     children: BTreeMap<[u8; 16], Child>,
     /// How many revisions each run has.
     revisions: BTreeMap<[u8; 16], u32>,
-    order: u64,
+    /// Number of commits that were shown.
+    n_commits: u64,
 }
 
 /// What a revision has of deeds before it.
@@ -111,7 +113,7 @@ impl Deeds {
     /// The attempt has ended like this, by its journal.
     pub(super) fn ended(&mut self, execution: &[u8; 16], class: u32, at: i64) {
         if let Some(deed) = self.known.get_mut(execution) {
-            deed.class = Some((class, at));
+            deed.class = Some((class, (self.n_commits, at)));
         }
     }
 
@@ -145,7 +147,7 @@ impl Deeds {
         let lineage = self.lineage(run);
         lineage.get(&child.parent).is_some_and(|left| {
             let is_last = child.revision == left.revision;
-            child.order <= left.order && deed.at < left.at && deed.order <= left.order && is_last
+            child.commit <= left.came.0 && deed.came < left.came && is_last
         })
     }
 
@@ -170,8 +172,7 @@ impl Book {
         let from = from.filter(|_| !deeds.free.contains(&self.id));
         if let Some(from) = from {
             let left = Left {
-                at,
-                order: deeds.order,
+                came: (deeds.n_commits, at),
                 revision: deeds.revisions.get(&from).copied().unwrap_or(0),
             };
             deeds.origins.insert(self.id, (from.to_vec(), left));
@@ -193,7 +194,7 @@ impl Book {
             revision: self.n_revisions,
             unit,
             step: step.key.clone(),
-            order: desk.deeds.order,
+            commit: desk.deeds.n_commits,
             is_over: false,
         };
         desk.deeds.children.insert(run, child);
@@ -230,7 +231,7 @@ impl Book {
         let is_before = |deed: &&Deed| {
             let of_run = deed.run == self.id && deed.revision < self.n_revisions;
             let left = lineage.get(&deed.run);
-            of_run || left.is_some_and(|left| deed.at < left.at && deed.order <= left.order)
+            of_run || left.is_some_and(|left| deed.came < left.came)
         };
         let deeds = &*desk.deeds;
         let is_of_other =
@@ -238,8 +239,10 @@ impl Book {
         let is_told = |deed: &&Deed| is_before(deed) || is_of_other(deed);
         let mut before = desk.deeds.known.values().filter(is_told).filter(|deed| {
             // What a fork has not heard of when it was made is in doubt there.
-            let left = lineage.get(&deed.run).map_or(i64::MAX, |left| left.at);
-            let class = deed.class.filter(|(_, ended_at)| *ended_at < left);
+            let left = lineage.get(&deed.run).map(|left| left.came);
+            let class = deed
+                .class
+                .filter(|(_, ended)| left.is_none_or(|left| *ended < left));
             let may_have_happened = match class.map(|(class, _)| class) {
                 Some(0) => true,
                 Some(4) => self.spec.timed_out != POLICY_RETRY,
@@ -273,8 +276,7 @@ impl Book {
             step: self.steps[unit.step as usize].key.clone(),
             unit,
             attempt: called.attempt,
-            at,
-            order: desk.deeds.order,
+            came: (desk.deeds.n_commits, at),
             seen: None,
             class: None,
             is_excused: false,
@@ -282,7 +284,6 @@ impl Book {
             is_repeated: [self.spec.unknown, self.spec.timed_out].map(|word| word == POLICY_RETRY),
             repeats: repeats.filter(|_| !settled.set_back.contains(&unit.step)),
         };
-        desk.deeds.order += 1;
         desk.deeds.known.insert(id, deed);
     }
 
@@ -377,6 +378,11 @@ impl Book {
 }
 
 impl Judge {
+    /// Begins a commit: entries shown from now on became durable after all earlier ones.
+    pub fn commits(&mut self) {
+        self.deeds.n_commits += 1;
+    }
+
     // RI17
     /// The run goes on from another one, and may repeat what that did.
     pub fn may_repeat(&mut self, run: [u8; 16]) {
