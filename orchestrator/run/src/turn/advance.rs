@@ -78,7 +78,8 @@ impl Turn<'_> {
 
     fn look_at_pending(&mut self) {
         // Counted once, and again after each start: a look at a plan with many steps costs its steps, not their square.
-        let mut under_way = self.under_way();
+        let all_async = self.plan.counts_all_async(&self.state.spec.policy);
+        let mut under_way = self.under_way(all_async);
         for step in self.first_unsettled()..self.n_steps() {
             let stage = self.step_state(step).stage();
             if stage == StepStage::Pending {
@@ -86,7 +87,7 @@ impl Turn<'_> {
                     Turned::Start if self.may_overlap(step, &under_way) => {
                         self.emit(Event::StepStarted(StepRef { step }));
                         self.dispatch_units(step);
-                        under_way = self.under_way();
+                        under_way = self.under_way(all_async);
                     }
                     Turned::Skip(reason) => {
                         self.emit(Event::StepSkipped(StepSkipped {
@@ -173,12 +174,12 @@ impl Turn<'_> {
     }
 
     // RUN-3.7
-    fn under_way(&self) -> UnderWay {
+    fn under_way(&self, all_async: bool) -> UnderWay {
         let mut under_way = UnderWay {
             n_active: 0,
             refuses_all: false,
             refuses_exclusive: false,
-            all_async: self.plan.counts_all_async(&self.state.spec.policy),
+            all_async,
         };
         for (index, state) in self.state.steps.iter().enumerate() {
             if state.stage() != StepStage::Running {
