@@ -61,7 +61,7 @@ pub struct Spec {
     /// The run that waits for this one, 16 bytes; empty if there is none.
     #[prost(bytes = "bytes", tag = "11")]
     pub parent_run_id: Bytes,
-    /// The execution within which this run was created; empty if there is none. The run's executions are nested in it.
+    /// The execution within which this run was created, as its caller says; empty if there is none.
     #[prost(string, tag = "12")]
     pub parent_execution_id: String,
     /// Levels of runs above this one.
@@ -124,6 +124,11 @@ pub struct Spec {
     /// What the ids of its executions are derived from besides its own: 16 random bytes, or none in a run of an earlier version.
     #[prost(bytes = "bytes", tag = "35")]
     pub id_seed: Bytes,
+    // RUN-9.8
+    /// True if that execution was running when the run was created, in the run's namespace and known to its caller. Absent in a run of
+    /// an earlier version, which waits as others do.
+    #[prost(bool, tag = "36")]
+    pub is_nested: bool,
 }
 
 /// What the plans of a run must keep to.

@@ -16,6 +16,7 @@ mod intents;
 mod list;
 mod lookup;
 mod notices;
+mod parent;
 mod patience;
 mod preview;
 mod results;

@@ -239,8 +239,9 @@ where
         }
     }
 
-    /// Submits a nested attempt first while few of them are open, since its parent waits for it. Any caller
-    /// can name a parent, so further ones wait like all others.
+    // RUN-9.8
+    /// Submits a nested attempt first while few of them are open, since its parent waits for it. Further ones
+    /// wait like all others.
     fn submit_or_wait(&mut self, run_id: RunId, attempt: Attempt, is_nested: bool) {
         if is_nested && let Some(place) = self.nested.place(attempt.request.len()) {
             self.submit(run_id, attempt, None, Some(place), false);

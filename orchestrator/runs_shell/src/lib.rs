@@ -71,7 +71,7 @@ pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, Outgoing, Returned};
 pub use readers::RunReaders;
-pub use records::ExecutionRecord;
+pub use records::{ExecutionRecord, ParentExecution};
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;

@@ -1,6 +1,6 @@
 //! Questions to the contract about executions of runs: what is on record of them, and why they have not ended.
 
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, Namespace};
 use escapement_wire::v1::ExplainExecutionResponse;
 use tokio::sync::oneshot;
 
@@ -15,6 +15,21 @@ pub struct ExecutionRecord {
     pub outcome: String,
 }
 
+/// Execution that a run names as its parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentExecution {
+    /// Namespace that it belongs to.
+    pub namespace: Namespace,
+    /// Submitter, or that of the outermost execution above it; `None` if none was verified.
+    pub owner: Option<String>,
+    /// True while its steps run.
+    pub runs: bool,
+}
+
+/// The contract does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoAnswer;
+
 /// A question about executions, which is answered in their order.
 #[derive(Debug)]
 pub(crate) enum ExecutionQuestion {
@@ -22,6 +37,8 @@ pub(crate) enum ExecutionQuestion {
     Records(Question<ExecutionRecord>),
     /// Explanations of those that have not ended; `None` for any other.
     Explanations(Question<Option<ExplainExecutionResponse>>),
+    /// Executions as parents of runs; `None` for an unknown one.
+    Parents(Question<Result<Option<ParentExecution>, NoAnswer>>),
 }
 
 /// Executions, and where the answer goes.

@@ -1,6 +1,7 @@
 //! What runs do in the names of their authors: which actions they call, who approves them, and whose they are.
 
 use super::credentials::{Token, policy, world_with, world_with_profiles};
+use crate::plans::{RequestWords, plan, request, step};
 use crate::runs::creation;
 use crate::status_details::reason;
 use crate::world::{LIMIT, World};
@@ -144,6 +145,40 @@ async fn a_run_calls_what_its_author_may_and_its_executions_have_that_name_and_n
     let shown = shown.execution.unwrap();
     assert_eq!(shown.namespace, "other");
     assert_eq!(shown.accepted_by.unwrap().name, "planner");
+}
+
+// RUN-9.8
+#[tokio::test]
+async fn a_visible_parent_of_another_namespace_is_refused() {
+    let (both, other) = (Token::new("both"), Token::new("other"));
+    let entries = [
+        both.entry(
+            "both",
+            "roles = [\"submitter\"]\nnamespaces = [\"default\", \"other\"]",
+        ),
+        other.entry("other", "roles = [\"submitter\"]\nnamespaces = [\"other\"]"),
+    ];
+    let (world, _file) = world_with(&entries).await;
+    let mut submission = request(plan([step(0, "work")])).as_submission();
+    submission.namespace = "default".to_owned();
+    let mut plans = world.orchestrator.plans();
+    let accepted = plans.submit_plan(both.shows(submission)).await.unwrap();
+    let within = |request_id: &str, namespace: &str| CreateRunRequest {
+        namespace: namespace.to_owned(),
+        parent_execution_id: { accepted.get_ref().execution.as_ref() }
+            .unwrap()
+            .execution_id
+            .clone(),
+        ..creation(request_id, &calling(&["work"], false))
+    };
+    let refused = created(&world, &both, within("one", "other")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    assert!(
+        refused.message().starts_with("parent_execution_id"),
+        "{refused:?}"
+    );
+    created(&world, &both, within("two", "default")).await.unwrap();
+    created(&world, &other, within("three", "other")).await.unwrap();
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl Runs {
                 self.as_kept(client, spelled_digest("create", &request)).await?
             }
         };
-        let resolved = match self.resolve(&request, &made).await {
+        let resolved = match self.resolve_in_parent(&request, &made, caller).await {
             Ok(Ok(resolved)) => resolved,
             Ok(Err(violations)) => {
                 return Err(Rejection::PlanInvalid {
@@ -258,6 +258,20 @@ impl Runs {
             profiles,
             plan_id,
         }))
+    }
+
+    /// Resolves a request like [`Runs::resolve`], for a run that may be nested in an execution.
+    pub(super) async fn resolve_in_parent(
+        &self,
+        request: &v1::CreateRunRequest,
+        made: &Made,
+        caller: &Caller,
+    ) -> Result<Result<Resolved, Violations>, Rejection> {
+        let mut resolved = self.resolve(request, made).await?;
+        if let Ok(resolved) = &mut resolved {
+            self.nest(&mut resolved.spec, caller).await?;
+        }
+        Ok(resolved)
     }
 
     /// Sets what follows from the caller and from the settings of the orchestrator.

@@ -62,8 +62,9 @@ impl Runs {
             check_run(spec.author.as_deref(), run.plan(), &spec)?;
             Ok(spec)
         });
-        let spec = seen.await??;
+        let mut spec = seen.await??;
         self.require_own_session(&spec).await?;
+        self.nest_fork(&mut spec, caller).await?;
         let edited = match edited {
             Some(plan) => {
                 check_run(spec.author.as_deref(), &plan, &spec)?;
@@ -164,7 +165,8 @@ impl Runs {
             check_run(spec.author.as_deref(), run.plan(), &spec)?;
             Ok((spec, point.number))
         });
-        let (spec, number) = seen.await??;
+        let (mut spec, number) = seen.await??;
+        self.nest_fork(&mut spec, caller).await?;
         let fork = Fork {
             from: run_id,
             run_id: new_run_id()?,
@@ -202,6 +204,7 @@ impl Runs {
         });
         let mut spec = seen.await??;
         self.require_own_session(&spec).await?;
+        self.nest_fork(&mut spec, caller).await?;
         let mut header = Header::of(&spec);
         let (chain_id, first, last) = (
             header.chain_id.clone(),

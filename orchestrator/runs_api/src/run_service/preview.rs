@@ -27,7 +27,7 @@ impl Runs {
             .run
             .ok_or_else(|| Rejection::field("run", "INVALID_ARGUMENT", "is required"))?;
         let made = self.made_by(&request, caller).await?;
-        let resolved = match self.resolve(&request, &made).await? {
+        let resolved = match self.resolve_in_parent(&request, &made, caller).await? {
             Ok(resolved) => resolved,
             Err(violations) => return Ok(preview_of_none(&violations)),
         };

@@ -11,6 +11,7 @@ mod crowded;
 mod forks;
 mod making;
 mod malformed;
+mod parents;
 mod reading;
 mod revisions;
 mod telling;

@@ -6,8 +6,9 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::RunsHandle;
+use crate::error::CallError;
 use crate::limits::RECORD_PATIENCE;
-use crate::records::{ExecutionQuestion, ExecutionRecord, Question};
+use crate::records::{ExecutionQuestion, ExecutionRecord, ParentExecution, Question};
 
 impl RunsHandle {
     /// Returns the contract's records of these executions, in their order. Empty if it does not answer in
@@ -23,6 +24,22 @@ impl RunsHandle {
         executions: Vec<ExecutionId>,
     ) -> Vec<Option<ExplainExecutionResponse>> {
         self.ask(executions, ExecutionQuestion::Explanations).await
+    }
+
+    /// Returns the execution that a run names as its parent; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`] if the contract does not answer in time.
+    pub async fn parent_execution(
+        &self,
+        execution_id: ExecutionId,
+    ) -> Result<Option<ParentExecution>, CallError> {
+        let answer = self
+            .ask(vec![execution_id], ExecutionQuestion::Parents)
+            .await
+            .pop();
+        let answered = answer.and_then(Result::ok);
+        answered.ok_or(CallError::Overloaded)
     }
 
     async fn ask<A>(

@@ -1,7 +1,7 @@
-//! Reads of one execution: the record of the only attempt of its plan, and why it has not ended.
+//! Reads of one execution: the record of the only attempt of its plan, why it has not ended, and where it is.
 
 use bytes::Bytes;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, Namespace};
 use escapement_wire::v1;
 use escapement_wire::v1::audit_entry::Event;
 use tokio::time::timeout;
@@ -9,8 +9,9 @@ use tonic::client::GrpcService;
 use tonic::codegen::{Body, StdError};
 
 use super::Contract;
+use super::refused::{Refusal, refusal};
 use crate::limits::RECORD_PATIENCE;
-use crate::records::ExecutionRecord;
+use crate::records::{ExecutionRecord, NoAnswer, ParentExecution};
 
 /// Reads a value of one kind about an execution.
 pub(crate) trait ReadExecution<A> {
@@ -65,6 +66,37 @@ where
         let explained = explained.ok()?.ok()?.into_inner();
         let execution = explained.execution.as_ref()?;
         (execution.state() != v1::execution::State::Settled).then_some(explained)
+    }
+}
+
+impl<T> ReadExecution<Result<Option<ParentExecution>, NoAnswer>> for Contract<T>
+where
+    T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
+    T::Error: Into<StdError>,
+    T::Future: Send,
+    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
+{
+    async fn read(&mut self, execution_id: ExecutionId) -> Result<Option<ParentExecution>, NoAnswer> {
+        let request = v1::GetExecutionRequest {
+            execution_id: execution_id.to_string(),
+        };
+        let found = timeout(RECORD_PATIENCE, self.plans.get_execution(request)).await;
+        match found.map_err(|_| NoAnswer)? {
+            Ok(found) => Ok(found.into_inner().execution.map(parent)),
+            Err(status) => match refusal(&status) {
+                Refusal::NotNow { .. } | Refusal::NotKnown { .. } => Err(NoAnswer),
+                Refusal::Never { .. } | Refusal::Removed | Refusal::OtherRequest => Ok(None),
+            },
+        }
+    }
+}
+
+fn parent(execution: v1::Execution) -> ParentExecution {
+    ParentExecution {
+        runs: execution.state() == v1::execution::State::Running,
+        namespace: Namespace::parse(&execution.namespace).unwrap_or_default(),
+        owner: execution.accepted_by.map(|by| by.name),
     }
 }
 

@@ -54,7 +54,7 @@ impl<S: RunStore> RunsLoop<S> {
                 seen,
             } => {
                 let state = run.state();
-                let is_nested = !state.spec.parent_execution_id.is_empty();
+                let is_nested = state.spec.is_nested;
                 let (plans, ahead_ms) = (state.stage() == Stage::Planning, state.ahead_ms);
                 self.behind.leaves(execution_id);
                 let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
