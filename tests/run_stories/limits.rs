@@ -1,7 +1,9 @@
 //! How long things may take, and who says so.
 
-use crate::plan_words::{call, document, question, with};
+use crate::plan_words::{call, document, question, text, with};
+use crate::triggers::created;
 use crate::world::World;
+use escapement_tests::OrchestratorSettings;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -175,6 +177,85 @@ async fn s85_limits_are_resolved_by_preset_and_explicit_fields_win() {
         (&run["limits"]["run_ms"], &run["policy"]["ambiguous_timeout"]),
         (&json!(3_600_000), &json!("retry")),
         "what is not named is the preset's"
+    );
+    world.close().await;
+}
+
+/// Defaults of the operator, as flags, and the fields of a run that show them.
+const DEFAULTS: [(&str, &str, &str); 7] = [
+    ("--default-resume", "discard", "/policy/resume"),
+    ("--default-autonomy-level", "4", "/autonomy_level"),
+    ("--default-attempt-ms", "45000", "/limits/attempt_ms"),
+    ("--default-max-retries", "7", "/limits/max_retries"),
+    ("--default-max-turns", "8", "/limits/max_turns"),
+    ("--default-max-concurrency", "9", "/limits/max_concurrency"),
+    ("--default-batch-size", "10", "/limits/batch_size"),
+];
+
+/// Asserts that a run has the defaults of the operator, except in these fields.
+#[track_caller]
+fn has_defaults(run: &Value, but: &[&str]) {
+    for (flag, value, field) in DEFAULTS {
+        let found = run.pointer(field).unwrap();
+        let found = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+        assert_eq!(found == value, !but.contains(&field), "{flag}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn s85_defaults_of_the_operator_replace_those_of_presets() {
+    let flags = |settings: OrchestratorSettings| {
+        DEFAULTS
+            .into_iter()
+            .fold(settings, |settings, (flag, value, _)| settings.flag(flag, value))
+    };
+    let mut world = World::start_with(flags).await;
+    let steps = document(json!([call("a", "script.pure", json!({ "gate": "a" }))]));
+    let previewed = async |run: Value| {
+        let run = with(run, json!({ "validate_only": true }));
+        world.call("RunService/CreateRun", run).await["run"].take()
+    };
+    for preset in ["standard", "plan_mode", "autonomous", "protocol", "execution"] {
+        let two = document(json!([question("q"), question("r")]));
+        let run = json!({ "document": two, "preset": preset });
+        has_defaults(&previewed(run).await, &[]);
+    }
+    has_defaults(&previewed(json!({ "goal": "Weigh the bears" })).await, &[]);
+    let request = json!({
+        "document": steps, "preset": "protocol", "autonomy_level": 3,
+        "limits": { "max_retries": 0 }, "policy": { "resume": "retry_pending" },
+    });
+    let own = world.call("RunService/CreateRun", request).await["run"].take();
+    has_defaults(
+        &own,
+        &["/autonomy_level", "/limits/max_retries", "/policy/resume"],
+    );
+    let own = text(&own["run_id"]);
+
+    // A saved plan has a level of its own. A run of a trigger has what any other has.
+    let plan = json!({ "plan": { "name": "p", "goal": "g" }, "document": steps });
+    let plan = world.call("PlanService/CreatePlan", plan).await;
+    let of_plan = json!({ "plan_id": plan["plan"]["plan_id"] });
+    has_defaults(&previewed(of_plan).await, &["/autonomy_level"]);
+    let trigger = json!({ "name": "t", "run": { "document": steps }, "event": { "type": "mail" } });
+    created(&world, trigger).await;
+    let event = json!({ "type": "mail", "id": "1" });
+    let fired = world.call("TriggerService/PublishEvent", event).await;
+    let fired = text(&fired["firings"][0]["run_id"]);
+    has_defaults(&world.get(&fired).await, &[]);
+
+    // The default of the policy is what a restart does.
+    for run_id in [&own, &fired] {
+        world.called_times(run_id, "a", 1).await;
+    }
+    world.kill();
+    world.shared.open("a");
+    world.starts().await;
+    assert_eq!(world.ended(&own).await["state"], "completed");
+    let discarded = world.ended(&fired).await;
+    assert_eq!(
+        (&discarded["state"], &discarded["reason"]),
+        (&json!("cancelled"), &json!("discarded"))
     );
     world.close().await;
 }

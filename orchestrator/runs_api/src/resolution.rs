@@ -1,4 +1,4 @@
-//! What a run is made from: the request's own fields, else the saved plan's, else the preset's. Reads no plan.
+//! What a run is made from: the request's own fields, else the saved plan's, else the operator's, else the preset's. Reads no plan.
 
 mod limits;
 mod planning;
@@ -6,13 +6,12 @@ mod planning;
 use crate::fields::Fields;
 use crate::header::Header;
 use crate::intents::intents;
+use crate::settings::{RESUME, RunSettings};
 use escapement_model::ExecutionId;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
 use escapement_run::ENVIRONMENT_KEY;
 use escapement_run::presets::Preset;
-use escapement_run::spec::{
-    Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, ResumePolicy, Spec,
-};
+use escapement_run::spec::{Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, Spec};
 use escapement_wire::runs::v1;
 use limits::override_limits;
 use std::sync::LazyLock;
@@ -37,11 +36,17 @@ pub(crate) struct Defaults {
 }
 
 /// Reads everything of the request but what is run, and resolves it.
-pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, fields: &mut Fields) -> Spec {
+pub(crate) fn spec_of(
+    request: &v1::CreateRunRequest,
+    defaults: &Defaults,
+    settings: &RunSettings,
+    fields: &mut Fields,
+) -> Spec {
     not_offered(request, fields);
     let preset = preset(request, defaults, fields);
     let autonomy_level = small(fields, "autonomy_level", request.autonomy_level, 0..=4)
         .or(defaults.autonomy_level)
+        .or(settings.default_autonomy_level)
         .unwrap_or_else(|| match &request.what {
             Some(v1::create_run_request::What::Document(_)) if request.planner.is_none() => {
                 preset.own_autonomy_level()
@@ -51,14 +56,14 @@ pub(crate) fn spec_of(request: &v1::CreateRunRequest, defaults: &Defaults, field
     let priority = small(fields, "priority", request.priority, 1..=10)
         .or(defaults.priority)
         .unwrap_or(PRIORITY);
-    let mut limits = preset.limits(*N_CORES);
+    let (mut limits, mut policy) = (preset.limits(*N_CORES), preset.policy());
+    settings.replace(&mut limits, &mut policy);
     if defaults.run_ms > 0 {
         limits.run_ms = defaults.run_ms;
     }
     if let Some(wanted) = &request.limits {
         override_limits(&mut limits, wanted, fields);
     }
-    let mut policy = preset.policy();
     let mut safety_action = String::new();
     if let Some(wanted) = &request.policy {
         override_policy(&mut policy, wanted, fields);
@@ -346,11 +351,6 @@ static N_CORES: LazyLock<u32> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     u32::try_from(cores).unwrap_or(1)
 });
-/// What a restart does with a run, as it is spelled.
-pub(crate) const RESUME: [(&str, ResumePolicy); 2] = [
-    ("retry_pending", ResumePolicy::RetryPending),
-    ("discard", ResumePolicy::Discard),
-];
 /// What is done about an effect in doubt, as it is spelled.
 pub(crate) const IN_DOUBT: [(&str, InDoubt); 3] = [
     ("ask", InDoubt::Ask),
@@ -402,3 +402,6 @@ const APPROVERS_MAX: usize = 64;
 const TYPES_MAX: usize = 16;
 /// Actions that are allowed, or forbidden.
 const ACTIONS_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests;

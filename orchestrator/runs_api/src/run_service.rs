@@ -34,6 +34,7 @@ use about::AboutRun;
 
 use crate::caller::Caller;
 use crate::errors::Rejection;
+use crate::settings::RunSettings;
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
@@ -53,8 +54,8 @@ use tonic::{Request, Response, Status};
 pub struct Runs {
     runs: RunsHandle,
     config: Config,
-    /// Milliseconds that a planner has for one plan, if the operator says; else the preset does.
-    planner_limit_ms: Option<u64>,
+    /// Defaults of the operator, shared by all clones.
+    settings: Arc<RunSettings>,
     /// Where events say that they come from.
     event_source: Arc<str>,
     /// Questions that read much of the store at a time.
@@ -78,7 +79,7 @@ impl Runs {
         Self {
             runs,
             config,
-            planner_limit_ms: None,
+            settings: Arc::default(),
             event_source: EVENT_SOURCE.into(),
             heavy: Share::new(HEAVY_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
@@ -94,11 +95,11 @@ impl Runs {
         place.map_err(|_| Rejection::Call(CallError::Overloaded))
     }
 
-    /// Sets the milliseconds for one plan, instead of those of the preset. Only an operator may do so.
+    /// Sets the defaults of the operator for the runs that it creates.
     #[must_use]
-    pub fn with_planner_limit(self, planner_limit_ms: u64) -> Self {
+    pub fn with_settings(self, settings: &RunSettings) -> Self {
         Self {
-            planner_limit_ms: Some(planner_limit_ms),
+            settings: Arc::new(settings.clone()),
             ..self
         }
     }

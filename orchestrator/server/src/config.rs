@@ -16,6 +16,7 @@ use clap::builder::BoolishValueParser;
 use escapement_engine::EngineConfig;
 use escapement_model::{BootId, limits};
 use escapement_process::settings::{Given, Logging};
+use escapement_runs_api::RunSettings;
 use escapement_sinks::EventFlags;
 use escapement_store::Removal;
 use escapement_traces::TraceFlags;
@@ -202,11 +203,9 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_runs: u32,
 
-    /// Milliseconds that a planner has for one plan; 1000 to 600000. No request can change it.
-    /// Default: 60000, and 5000 under the preset `execution`.
-    #[arg(long, env = "ESCAPEMENT_PLANNER_LIMIT_MS", value_name = "MS",
-          value_parser = clap::value_parser!(u64).range(1_000..=600_000))]
-    pub planner_limit_ms: Option<u64>,
+    /// Defaults of runs.
+    #[command(flatten)]
+    pub run_settings: RunSettings,
 
     /// Milliseconds that an ended run is kept after it ended; 1000 to 3153600000000 (a century). Default: for ever.
     /// A removed run answers RUN_REMOVED, and its ids stay used.

@@ -232,7 +232,7 @@ fn nearest(name: &str, known: &BTreeSet<&str>) -> Option<String> {
 
 const PREFIX: &str = "ESCAPEMENT_";
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 79] = [
+const VARIABLES: [&str; 86] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -248,6 +248,13 @@ const VARIABLES: [&str; 79] = [
     "CONTRACT_TLS_SERVER_NAME",
     "CONTRACT_TOKEN_FILE",
     "DECLARE_ACTIONS",
+    "DEFAULT_ATTEMPT_MS",
+    "DEFAULT_AUTONOMY_LEVEL",
+    "DEFAULT_BATCH_SIZE",
+    "DEFAULT_MAX_CONCURRENCY",
+    "DEFAULT_MAX_RETRIES",
+    "DEFAULT_MAX_TURNS",
+    "DEFAULT_RESUME",
     "DRAIN_GRACE_MS",
     "ERROR_HANDLER_PATH",
     "EVALUATION_MEMORY_MIB",

@@ -211,7 +211,7 @@ impl Runs {
         if let Some(format) = format {
             defaults.preset = Preset::spelled(format.preset());
         }
-        let mut spec = spec_of(request, &defaults, &mut fields);
+        let mut spec = spec_of(request, &defaults, &self.settings, &mut fields);
         self.fill_in(&mut spec, made);
         match &request.what {
             None => fields.wrong("document", "is required, or plan_id or revision_digest instead"),
@@ -281,7 +281,7 @@ impl Runs {
         spec.author.clone_from(&made.origin.author);
         spec.trace.clone_from(&made.origin.trace);
         if let Some(planner) = &mut spec.planner
-            && let Some(limit_ms) = self.planner_limit_ms
+            && let Some(limit_ms) = self.settings.planner_limit_ms
         {
             planner.limit_ms = limit_ms;
         }

@@ -11,9 +11,8 @@ use super::words::{
 use crate::budget::{budget_view, usage_view};
 use crate::caller::shown_author;
 use crate::header::Header;
-use crate::resolution::{
-    IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, RESUME, fallback_view, planner_view,
-};
+use crate::resolution::{IN_DOUBT, NOTICES, ON_DEPENDENCY_FAILURE, ON_FAILURE, fallback_view, planner_view};
+use crate::settings::RESUME;
 use escapement_model::{ExecutionId, Opaque, OpaqueValue, RunId};
 use escapement_run::ids::{AttemptName, IdSeed};
 use escapement_run::journal::{Entry, Event, Failure, Limit, Substituted, ToolCalled};

@@ -159,11 +159,9 @@ pub(crate) struct RunsSetup {
 impl RunsSetup {
     pub(crate) fn new(handle: RunsHandle, config: &Config) -> Self {
         let runs = escapement_runs_api::Runs::new(handle.clone(), config.runs());
-        let runs = match config.planner_limit_ms {
-            Some(limit_ms) => runs.with_planner_limit(limit_ms),
-            None => runs,
-        };
-        let runs = runs.with_event_source(&config.events.event_source);
+        let runs = runs
+            .with_settings(&config.run_settings)
+            .with_event_source(&config.events.event_source);
         Self {
             triggers: Triggers::new(runs.clone()),
             handle,
