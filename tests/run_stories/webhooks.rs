@@ -25,12 +25,14 @@ fn signed(key: &[u8; 32], id: &str, at: u64, body: &[u8]) -> String {
     format!("v1,{}", base64(&mac))
 }
 
+/// Returns the digits of base64.
+fn digits() -> Vec<char> {
+    let letters = ('A'..='Z').chain('a'..='z');
+    letters.chain('0'..='9').chain(['+', '/']).collect()
+}
+
 fn base64(bytes: &[u8]) -> String {
-    let digits: Vec<char> = ('A'..='Z')
-        .chain('a'..='z')
-        .chain('0'..='9')
-        .chain(['+', '/'])
-        .collect();
+    let digits = digits();
     let bits: Vec<u8> = bytes
         .iter()
         .flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1))
@@ -61,6 +63,21 @@ impl Hook {
             trigger_id: String::new(),
             key,
         }
+    }
+
+    /// Creates the sender that has this secret.
+    pub(crate) fn of(secret: &str) -> Self {
+        let digits = digits();
+        let text = secret.strip_prefix("whsec_").unwrap();
+        let values = text
+            .chars()
+            .filter_map(|digit| digits.iter().position(|known| *known == digit));
+        let bits: Vec<usize> = values
+            .flat_map(|value| (0..6).rev().map(move |at| value >> at & 1))
+            .collect();
+        let byte = |bits: &[usize]| bits.iter().fold(0, |byte, bit| byte << 1 | *bit as u8);
+        let bytes: Vec<u8> = bits.chunks_exact(8).map(byte).collect();
+        Self::new(bytes.try_into().unwrap())
     }
 
     pub(crate) fn secret(&self) -> String {

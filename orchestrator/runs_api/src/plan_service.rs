@@ -13,6 +13,8 @@ pub(crate) mod saving;
 mod steps;
 pub(crate) mod view;
 
+use std::sync::Arc;
+
 use escapement_model::{Opaque, RunId};
 use escapement_run::plan::import::Format;
 use escapement_run::plan::{self, Plan};
@@ -40,6 +42,20 @@ use view::plan_view;
 #[derive(Clone, Debug)]
 pub struct Plans {
     runs: RunsHandle,
+    /// Creates the triggers of samples. `None`: they come without.
+    sample_triggers: Option<Arc<dyn SampleTriggers>>,
+}
+
+/// Creates the triggers of samples. Triggers depend on saved plans, and implement this so that the reverse is not needed.
+#[tonic::async_trait]
+pub(crate) trait SampleTriggers: std::fmt::Debug + Send + Sync {
+    /// Creates the trigger of the sample plan of that key, or finds it. `None` if it has none.
+    async fn of_plan(
+        &self,
+        key: &str,
+        plan: &v1::Plan,
+        caller: &Caller,
+    ) -> Result<Option<v1::CreateTriggerResponse>, Rejection>;
 }
 
 /// Who saves a new plan, and the namespace that the request names.
@@ -52,7 +68,18 @@ struct Saver<'a> {
 impl Plans {
     /// Saves plans with these runs.
     pub fn new(runs: RunsHandle) -> Self {
-        Self { runs }
+        Self {
+            runs,
+            sample_triggers: None,
+        }
+    }
+
+    /// Sets what creates the triggers of samples.
+    pub(crate) fn with_sample_triggers(self, triggers: Box<dyn SampleTriggers>) -> Self {
+        Self {
+            sample_triggers: Some(triggers.into()),
+            ..self
+        }
     }
 
     async fn create(&self, request: v1::CreatePlanRequest, caller: &Caller) -> Result<v1::Plan, Rejection> {

@@ -9,6 +9,7 @@ mod looks;
 mod probes;
 mod reading;
 mod record;
+mod samples;
 pub(crate) mod saving;
 mod service;
 mod tenants;

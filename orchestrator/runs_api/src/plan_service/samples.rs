@@ -1,4 +1,4 @@
-//! Plans to look at and to begin with, as they are saved for a user. Changes none that was saved before.
+//! Plans to look at and to begin with, as they are saved for a user, and their triggers. Changes none that was saved before.
 
 use bytes::Bytes;
 use escapement_model::Opaque;
@@ -52,6 +52,12 @@ impl Plans {
             let document = Some(sample.document);
             let shown = self.save_new(&new, document, Some(request), saver).await?;
             let plan = plan_view(&shown);
+            if let Some(triggers) = &self.sample_triggers
+                && let Some(made) = triggers.of_plan(&sample.key, &plan, saver.caller).await?
+            {
+                answer.triggers.extend(made.trigger);
+                answer.webhook_secret.push_str(&made.webhook_secret);
+            }
             answer.needs.push(v1::SampleNeeds {
                 plan_id: plan.plan_id.clone(),
                 not_offered: needed.difference(&offered).cloned().collect(),

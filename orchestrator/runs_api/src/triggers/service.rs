@@ -11,6 +11,7 @@ use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
 use escapement_wire::runs::v1::trigger_service_server::TriggerService;
+use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::Triggers;
@@ -21,6 +22,7 @@ use super::reading::{note_schedule, schedule_of};
 use super::record::{Kept, ShownFiring, kept};
 use super::saving::{not_found, random_id};
 use crate::caller::{Caller, shown_author};
+use crate::canonical::Repeatable;
 use crate::errors::Rejection;
 use crate::fields::{self, Fields};
 use crate::paging::{key_of, next_token, place_and_total};
@@ -288,7 +290,14 @@ impl TriggerService for Triggers {
         request: Request<v1::CreateTriggerRequest>,
     ) -> Result<Response<v1::CreateTriggerResponse>, Status> {
         let caller = Caller::of(&request);
-        Ok(Response::new(self.create(request.into_inner(), &caller).await?))
+        let request = request.into_inner();
+        let digest = Sha256::digest(request.encode_meaning()).into();
+        // As earlier versions have kept it.
+        let spelled = Sha256::digest(request.encode_in_order()).into();
+        let created = self
+            .create_once(request, [digest, spelled], false, &caller)
+            .await?;
+        Ok(Response::new(created))
     }
 
     async fn get_trigger(

@@ -178,7 +178,7 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
         triggers,
     } = setup;
     let bytes_max = message_bytes_max(CallClass::Writes);
-    let plans = escapement_runs_api::Plans::new(handle.clone());
+    let plans = triggers.in_samples_of(escapement_runs_api::Plans::new(handle.clone()));
     let inbox = escapement_runs_api::Inbox::new(handle.clone());
     let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
