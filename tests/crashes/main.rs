@@ -23,6 +23,7 @@ mod kills;
 mod operators;
 mod order;
 mod sweep;
+mod syncs;
 
 /// Returns true if there is time for every case.
 fn is_long() -> bool {
