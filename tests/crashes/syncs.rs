@@ -59,7 +59,6 @@ impl Stage {
         let wait = WaitRunRequest {
             run_id: created.run.unwrap().run_id,
             timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
-            ..WaitRunRequest::default()
         };
         let ended = runs.wait_run(wait).await.unwrap().into_inner().run.unwrap();
         assert_eq!(ended.state(), State::Completed, "{ended:?}");
