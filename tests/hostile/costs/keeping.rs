@@ -157,7 +157,7 @@ async fn plans(stage: &mut Stage) {
     let imported = kind("PlanService/ImportPlan", "1 MiB: 1,000 steps", 100);
     stage.cost(imported, 1, ask!(plans, import_plan, request)).await;
     let request = v1::LoadSamplesRequest::default();
-    let loaded = kind("PlanService/LoadSamples", "all of them, and again", 300);
+    let loaded = kind("PlanService/LoadSamples", "all of them, and again", 100);
     stage.cost(loaded, 2, ask!(plans, load_samples, request)).await;
     let mut making = plans.clone();
     for n in 0..70 {
