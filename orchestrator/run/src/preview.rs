@@ -154,7 +154,7 @@ fn alone(plan: &Plan, spec: &Spec) -> Vec<&'static str> {
         reasons.push("`async` has no effect, because the plan is not `parallel`");
     } else if n_marked == 1 {
         reasons.push("the steps run one at a time, because only one of them is `async`");
-    } else if n_marked == 0 && !spec.policy.async_by_default {
+    } else if n_marked == 0 && !plan.counts_all_async(&spec.policy) {
         reasons.push(
             "the steps run one at a time, because none is `async` and `policy.async_by_default` is false",
         );
