@@ -6,7 +6,7 @@ mod along;
 use std::cmp::Ordering;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Rows, params_from_iter};
 
 use escapement_model::Namespace;
 
@@ -153,32 +153,22 @@ impl Stretch {
         limit: usize,
         n_rows: usize,
     ) -> Result<(Vec<u64>, Option<u64>), StoreFault> {
-        let Self {
-            table,
-            index,
-            within,
-            wanted,
-            ..
-        } = self;
-        let (behind, parameters) = self.bound(" AND place > ?A", &[after.map_or(0, saturated)]);
-        let sql = format!(
-            "SELECT place, {wanted} FROM {table} INDEXED BY {index} \
-             WHERE {within}{behind} ORDER BY place"
-        );
-        let mut select = connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        let (mut places, mut last, mut n_left) = (Vec::new(), None, n_rows);
-        while places.len() < limit && n_left > 0 {
-            let Some(row) = rows.next().map_err(working)? else {
-                return Ok((places, None));
-            };
-            let place = row.get(0).and_then(number_of).map_err(working)?;
-            (last, n_left) = (Some(place), n_left - 1);
-            if row.get(1).unwrap_or(false) {
-                places.push(place);
+        let behind = " AND place > ?A ORDER BY place";
+        let after = [after.map_or(0, saturated)];
+        self.select(connection, "place", behind, &after, |rows| {
+            let (mut places, mut last, mut n_left) = (Vec::new(), None, n_rows);
+            while places.len() < limit && n_left > 0 {
+                let Some(row) = rows.next()? else {
+                    return Ok((places, None));
+                };
+                let place = row.get(0).and_then(number_of)?;
+                (last, n_left) = (Some(place), n_left - 1);
+                if row.get(1).unwrap_or(false) {
+                    places.push(place);
+                }
             }
-        }
-        Ok((places, last))
+            Ok((places, last))
+        })
     }
 
     /// Adds the numbers of the rows that match. Returns the number of rows that it read, at most `n_rows`.
@@ -188,25 +178,17 @@ impl Stretch {
         n_rows: usize,
         numbers: &mut Vec<i64>,
     ) -> Result<usize, StoreFault> {
-        let Self {
-            table,
-            index,
-            within,
-            wanted,
-            ..
-        } = self;
-        let (limit, parameters) = self.bound(" LIMIT ?A", &[column_number(n_rows as u64)]);
-        let sql = format!("SELECT rowid, {wanted} FROM {table} INDEXED BY {index} WHERE {within}{limit}");
-        let mut select = connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        let mut n_seen = 0;
-        while let Some(row) = rows.next().map_err(working)? {
-            n_seen += 1;
-            if row.get(1).unwrap_or(false) {
-                numbers.push(row.get(0).map_err(working)?);
+        let n_rows = [column_number(n_rows as u64)];
+        self.select(connection, "rowid", " LIMIT ?A", &n_rows, |rows| {
+            let mut n_seen = 0;
+            while let Some(row) = rows.next()? {
+                n_seen += 1;
+                if row.get(1).unwrap_or(false) {
+                    numbers.push(row.get(0)?);
+                }
             }
-        }
-        Ok(n_seen)
+            Ok(n_seen)
+        })
     }
 
     fn look(
@@ -217,36 +199,26 @@ impl Stretch {
         key: &[i64],
         looking: &mut Looking,
     ) -> Result<(), StoreFault> {
-        let Self {
-            table,
-            index,
-            within,
-            wanted,
-            ..
-        } = self;
-        let (condition, parameters) = self.bound(condition, key);
-        let sql = format!(
-            "SELECT priority, created_at, number, {wanted} FROM {table} INDEXED BY {index} \
-             WHERE {within}{condition} ORDER BY {order}"
-        );
-        let mut select = connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        while !looking.is_over()
-            && let Some(row) = rows.next().map_err(working)?
-        {
-            let key = || -> rusqlite::Result<RunKey> {
-                Ok(RunKey {
-                    priority: row.get(0)?,
-                    created_at: row.get(1)?,
-                    number: row.get(2).and_then(number_of)?,
-                })
-            };
-            // Lists leave out what is damaged.
-            if let Ok(key) = key() {
-                looking.take(key, row.get(3).unwrap_or(false));
+        let columns = "priority, created_at, number";
+        let rest = format!("{condition} ORDER BY {order}");
+        self.select(connection, columns, &rest, key, |rows| {
+            while !looking.is_over()
+                && let Some(row) = rows.next()?
+            {
+                let key = || -> rusqlite::Result<RunKey> {
+                    Ok(RunKey {
+                        priority: row.get(0)?,
+                        created_at: row.get(1)?,
+                        number: row.get(2).and_then(number_of)?,
+                    })
+                };
+                // Lists leave out what is damaged.
+                if let Ok(key) = key() {
+                    looking.take(key, row.get(3).unwrap_or(false));
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns the highest priority below that one.
@@ -255,35 +227,42 @@ impl Stretch {
             Some(below) => (" AND priority < ?A", vec![below]),
             None => ("", Vec::new()),
         };
-        // The same parameters as the other statements, so that each of them is mentioned.
+        let rest = format!("{condition} ORDER BY priority DESC LIMIT 1");
+        self.select(connection, "priority", &rest, &key, |rows| {
+            rows.next()?.map(|row| row.get(0)).transpose()
+        })
+    }
+
+    /// Reads these columns of its rows. The column after them is true in a row that matches. `rest` ends the statement and calls
+    /// its further parameters `?A`, `?B` and `?C`.
+    fn select<T>(
+        &self,
+        connection: &Connection,
+        columns: &str,
+        rest: &str,
+        further: &[i64],
+        read: impl FnOnce(&mut Rows<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreFault> {
         let Self {
             table,
             index,
             within,
+            // Selected by each statement, so that each mentions all parameters.
             wanted,
-            ..
+            parameters,
         } = self;
-        let (condition, parameters) = self.bound(condition, &key);
-        let sql = format!(
-            "SELECT priority, {wanted} FROM {table} INDEXED BY {index} WHERE {within}{condition} \
-             ORDER BY priority DESC LIMIT 1"
-        );
-        let mut select = connection.prepare_cached(&sql).map_err(working)?;
-        let mut rows = select.query(params_from_iter(parameters)).map_err(working)?;
-        rows.next()
-            .and_then(|row| row.map(|row| row.get(0)).transpose())
-            .map_err(working)
-    }
-
-    /// Returns a condition on these further parameters, which it calls `?A`, `?B` and `?C`, and all parameters.
-    fn bound(&self, condition: &str, further: &[i64]) -> (String, Vec<Value>) {
-        let mut parameters = self.parameters.clone();
-        let mut condition = condition.to_owned();
+        let (mut rest, mut parameters) = (rest.to_owned(), parameters.clone());
         for (name, value) in ["?A", "?B", "?C"].into_iter().zip(further) {
             parameters.push(Value::Integer(*value));
-            condition = condition.replace(name, &format!("?{}", parameters.len()));
+            rest = rest.replace(name, &format!("?{}", parameters.len()));
         }
-        (condition, parameters)
+        let sql = format!("SELECT {columns}, {wanted} FROM {table} INDEXED BY {index} WHERE {within}{rest}");
+        let select = || {
+            let mut select = connection.prepare_cached(&sql)?;
+            let mut rows = select.query(params_from_iter(parameters))?;
+            read(&mut rows)
+        };
+        select().map_err(working)
     }
 }
 
