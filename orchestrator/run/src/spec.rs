@@ -18,8 +18,8 @@ use prost::{Enumeration, Message};
 
 pub use actions::{ActionProfile, EffectClass, Risk};
 pub use author::{
-    ActionPatterns, Author, AuthorKind, SEPARATOR, namespace_named, namespace_of_session, session_key,
-    stored_name,
+    ActionPatterns, Author, AuthorKind, DEFAULT_USER, SEPARATOR, namespace_named, namespace_of_session,
+    session_key, stored_name,
 };
 pub use planning::{Fallback, FallbackAction, FallbackKind, Planner, Templates};
 pub use trace::TraceContext;
@@ -118,6 +118,7 @@ pub struct Spec {
     pub doubts: Vec<Doubt>,
     // RUN-6.8
     /// Responder that fired the trigger of the run, by hand or by an event; absent if that is not known.
+    /// For an event of a run it has the names of all starters of that run.
     #[prost(message, optional, boxed, tag = "34")]
     pub fired_by: Option<Box<Responder>>,
     // RUN-4.3

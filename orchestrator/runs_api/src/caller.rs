@@ -8,7 +8,9 @@ use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
 use escapement_model::{Namespace, RunId};
 use escapement_run::journal::{Responder, ResponderKind};
 use escapement_run::plan::{Plan, StepKind, constraints};
-use escapement_run::spec::{ActionPatterns, Author, AuthorKind, LOOK_ACTION, Spec, TraceContext};
+use escapement_run::spec::{
+    ActionPatterns, Author, AuthorKind, DEFAULT_USER, LOOK_ACTION, Spec, TraceContext,
+};
 use escapement_runs_shell::{CallError, Origin, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunReader, Scope};
@@ -181,7 +183,7 @@ impl Caller {
     ) -> Result<String, Rejection> {
         let row = self.row.as_ref();
         let user = self.principal.user(row, namespace, field, requested)?;
-        Ok(user.unwrap_or(USER).to_owned())
+        Ok(user.unwrap_or(DEFAULT_USER).to_owned())
     }
 
     /// In whose name a request makes something, and where. `field`: where the request names the user.
@@ -435,6 +437,3 @@ fn well_named(requested: &str) -> Result<(), Rejection> {
         message: "must be 1 to 63 of a to z, 0 to 9 and -, neither beginning nor ending with -".to_owned(),
     }]))
 }
-
-/// Whose something is if nobody says.
-const USER: &str = "default";

@@ -14,6 +14,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, Listing, Scope};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::goal::State;
+use prost::Message;
 use sha2::{Digest, Sha256};
 
 use crate::caller::{Caller, scope};
@@ -22,6 +23,7 @@ use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::paging::{key_of, next_token, place_and_total};
 use crate::totals::{size, total, total_of_records};
+use crate::triggers::CompletedGoal;
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
 use progress::{PAGE, progress};
 use record::{Kept, put, read, view};
@@ -211,7 +213,7 @@ impl Goals {
         self.require_parent(parent_id.as_deref().unwrap_or_default(), caller)
             .await?;
         let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
-        let id = goal_id.clone();
+        let (id, by) = (goal_id.clone(), caller.clone());
         let change = move |host: &mut RunsHost, now| {
             let found = host.definition(DefinitionKind::Goal, &id).map_err(of_store)?;
             let found = found.filter(|found| is_of(found, &request.user_id));
@@ -238,9 +240,7 @@ impl Goals {
             }
             if state == State::Completed && before != State::Completed {
                 kept.n_completed += 1;
-                // The same goal may be reached again after it was taken up again.
-                let name = format!("{} {id}:{}", EventKind::GoalCompleted.as_str(), kept.n_completed);
-                host.note(EventKind::GoalCompleted, &name, event(&found.namespace, &id, now));
+                note_completed(host, &found, kept.n_completed, &by, now);
             }
             if state != State::Unspecified {
                 kept.state = state.into();
@@ -331,6 +331,22 @@ impl Goals {
         });
         Ok(read.await?)
     }
+}
+
+/// Writes the event of the goal that the caller has completed.
+fn note_completed(host: &mut RunsHost, goal: &Definition, n_completed: u64, by: &Caller, now: i64) {
+    // The same goal may be reached again after it was taken up again.
+    let name = format!(
+        "{} {}:{n_completed}",
+        EventKind::GoalCompleted.as_str(),
+        goal.name
+    );
+    let completed = CompletedGoal {
+        goal_id: goal.name.clone(),
+        fired_by: by.fires(&goal.namespace),
+    };
+    let event = event(&goal.namespace, &completed.encode_to_vec(), now);
+    host.note(EventKind::GoalCompleted, &name, event);
 }
 
 /// Notes what only the orchestrator sets.

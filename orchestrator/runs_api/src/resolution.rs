@@ -11,7 +11,9 @@ use escapement_model::ExecutionId;
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX};
 use escapement_run::ENVIRONMENT_KEY;
 use escapement_run::presets::Preset;
-use escapement_run::spec::{Constraints, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, Spec};
+use escapement_run::spec::{
+    Constraints, DEFAULT_USER, DependencyDefault, FailureDefault, InDoubt, Notices, Policy, Spec,
+};
 use escapement_wire::runs::v1;
 use limits::override_limits;
 use std::sync::LazyLock;
@@ -339,7 +341,7 @@ fn small(
 
 /// Whose run it is.
 pub(crate) fn owner(user_id: &str) -> &str {
-    if user_id.is_empty() { USER } else { user_id }
+    if user_id.is_empty() { DEFAULT_USER } else { user_id }
 }
 
 fn or(text: &str, default: &str) -> String {
@@ -383,8 +385,6 @@ pub(crate) const NOTICES: [(&str, Notices); 3] = [
 pub(crate) const SESSION_ID_CHARS_MAX: usize = 128;
 /// Code points of a language: what RFC 5646 asks for.
 const LOCALE_CHARS_MAX: usize = 35;
-/// Whose a run is if the request does not say.
-const USER: &str = "default";
 /// The action that `llm_decision` steps call if the request does not say.
 pub(crate) const LLM_ACTION: &str = "llm.chat";
 /// The priority of a run if neither the request nor a saved plan says.

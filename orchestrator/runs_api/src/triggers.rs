@@ -32,6 +32,7 @@ use index::Index;
 use record::{Kept, trigger};
 
 pub(crate) use firing::of_store;
+pub(crate) use record::CompletedGoal;
 pub(crate) use webhooks::source_of;
 pub use webhooks::{Delivered, Delivery, parse_source};
 

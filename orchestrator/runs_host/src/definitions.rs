@@ -127,7 +127,7 @@ impl Definitions {
             self.define(
                 DefinitionKind::Event,
                 &name,
-                event(&index.namespace, &run_id, index.updated_at),
+                event(&index.namespace, run_id.as_bytes(), index.updated_at),
             );
         }
     }
@@ -172,14 +172,14 @@ impl Definitions {
     }
 }
 
-/// Returns an event in a namespace; its record is the id of what it is about.
-pub fn event(namespace: &Namespace, about: &str, at: i64) -> DefinitionChange {
+/// Returns an event in a namespace; its record says what it is about.
+pub fn event(namespace: &Namespace, about: &[u8], at: i64) -> DefinitionChange {
     DefinitionChange::Put(DefinitionPut {
         namespace: namespace.clone(),
         owner: None,
         priority: 0,
         at,
-        record: Bytes::copy_from_slice(about.as_bytes()),
+        record: Bytes::copy_from_slice(about),
         contents: Vec::new(),
         pinned: Vec::new(),
     })
@@ -192,7 +192,7 @@ pub fn stop_mark(now: i64) -> DefinitionWrite {
         kind: DefinitionKind::Mark,
         name: STOPPED.to_owned(),
         expected: ExpectedVersion::Any,
-        change: event(&Namespace::default(), "", now),
+        change: event(&Namespace::default(), &[], now),
     }
 }
 

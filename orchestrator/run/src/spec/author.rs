@@ -1,9 +1,10 @@
 //! Who started a run, and what belongs to the namespace of one. Proves nobody's identity, and judges no action.
 
 use super::Spec;
+use crate::journal::Responder;
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use escapement_model::Namespace;
 use prost::{Enumeration, Message};
@@ -71,7 +72,32 @@ impl Spec {
             || (verified && self.verified_author() == Some(name))
             || fired.is_some_and(|fired| fired.names().any(|it| it == name))
     }
+
+    // RUN-6.8
+    /// Returns the responder that events of the run have, with the names of its starters. It is the one that fired the run's
+    /// trigger, else the author, else the user; `None` without any of them.
+    pub fn fires(&self) -> Option<Responder> {
+        let author = self.verified_author();
+        let user = Some(self.user_id.as_str()).filter(|user| *user != DEFAULT_USER);
+        let mut fires = match self.fired_by.as_deref() {
+            Some(fired_by) => fired_by.clone(),
+            None => Responder {
+                id: author.or(user)?.to_string(),
+                verified: author.is_some(),
+                ..Responder::default()
+            },
+        };
+        for name in [author, user].into_iter().flatten() {
+            if !fires.names().any(|known| known == name) {
+                fires.users.push(name.to_string());
+            }
+        }
+        Some(fires)
+    }
 }
+
+/// The user of a run that has no particular one.
+pub const DEFAULT_USER: &str = "default";
 
 /// The namespace of that name; the default one has none in what is stored.
 pub fn namespace_named(name: &str) -> Namespace {

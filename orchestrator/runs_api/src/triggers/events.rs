@@ -5,7 +5,7 @@ use escapement_model::opaque::{BudgetSpent, StructBuilder, WalkBudget};
 use escapement_model::{Namespace, Opaque, RunId};
 use escapement_run::journal::Responder;
 use escapement_run::{Blobs, Run};
-use escapement_runs_host::RunsHost;
+use escapement_runs_host::{EventKind, RunsHost};
 use escapement_runs_shell::{CallError, WorkOwner};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, RunReader};
@@ -19,7 +19,7 @@ use super::clockwork::PAGE;
 use super::firing::{Found, now_ms};
 use super::looks::bindings;
 use super::probes::PROBE;
-use super::record::{Fired, Kept, Listener};
+use super::record::{CompletedGoal, Fired, Kept, Listener};
 use crate::errors::Rejection;
 use crate::header::Header;
 use crate::views::state_of;
@@ -41,7 +41,7 @@ pub(super) struct Event {
     pub(super) started_by: String,
     /// Whose triggers hear of it, of those of the namespace.
     pub(super) heard: Heard,
-    /// Publisher of the event, or the responder that fired the trigger of its run; `None` if that is not known.
+    /// Publisher of the event, or the responder that its run or its goal has; `None` if that is not known.
     pub(super) fired_by: Option<Box<Responder>>,
 }
 
@@ -207,20 +207,10 @@ impl Triggers {
         if self.index().listeners(&noted.namespace, kind).is_empty() {
             return Ok(None);
         }
-        let about = String::from_utf8_lossy(&noted.record).into_owned();
-        if kind == "goal_completed" {
-            let owner = self.owner_of_goal(&about).await?;
-            return Ok(Some(Event {
-                namespace: noted.namespace.clone(),
-                kind: kind.to_owned(),
-                id: id.to_owned(),
-                data: StructBuilder::new().text("goal_id", &about).build(),
-                depth: 0,
-                started_by: String::new(),
-                heard: Heard::AsFound(owner),
-                fired_by: None,
-            }));
+        if kind == EventKind::GoalCompleted.as_str() {
+            return self.event_of_goal(noted, id).await.map(Some);
         }
+        let about = String::from_utf8_lossy(&noted.record).into_owned();
         let Ok(run_id) = about.parse::<RunId>() else {
             return Ok(None);
         };
@@ -258,6 +248,21 @@ impl Triggers {
         }))
     }
 
+    async fn event_of_goal(&self, noted: &Definition, id: &str) -> Result<Event, Rejection> {
+        let CompletedGoal { goal_id, fired_by } = CompletedGoal::of(&noted.record);
+        let owner = self.owner_of_goal(&goal_id).await?;
+        Ok(Event {
+            namespace: noted.namespace.clone(),
+            kind: EventKind::GoalCompleted.as_str().to_owned(),
+            id: id.to_owned(),
+            data: StructBuilder::new().text("goal_id", &goal_id).build(),
+            depth: 0,
+            started_by: String::new(),
+            heard: Heard::AsFound(owner),
+            fired_by,
+        })
+    }
+
     /// Whose goal it is; empty if it is gone or damaged.
     async fn owner_of_goal(&self, goal_id: &str) -> Result<String, Rejection> {
         let goal_id = goal_id.to_owned();
@@ -282,7 +287,7 @@ impl Triggers {
                 state_of(run.shown()).as_str_name(),
                 spec.user_id.clone(),
                 Header::of(spec),
-                spec.fired_by.clone(),
+                spec.fires().map(Box::new),
             )
         };
         let Some(root) = root.await? else {

@@ -1,7 +1,7 @@
 //! Triggers and firings as the store keeps them. Decides nothing.
 
 use bytes::Bytes;
-use escapement_model::{Namespace, Opaque};
+use escapement_model::{Namespace, Opaque, PlanId};
 use escapement_run::journal::Responder;
 use escapement_run::spec::{Author, namespace_named};
 use escapement_runs_shell::Origin;
@@ -110,6 +110,30 @@ pub(super) struct ShownFiring {
     /// As there.
     #[prost(message, required, tag = "1")]
     pub(super) firing: v1::Firing,
+}
+
+/// Event of a completed goal. Field numbers are never used for something else.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompletedGoal {
+    #[prost(string, tag = "1")]
+    pub(crate) goal_id: String,
+    /// Caller that completed it, if that is known.
+    #[prost(message, optional, boxed, tag = "2")]
+    pub(crate) fired_by: Option<Box<Responder>>,
+}
+
+impl CompletedGoal {
+    /// Returns what the record of an event says. Earlier versions wrote the id of the goal alone.
+    pub(crate) fn of(record: &Bytes) -> Self {
+        let goal_id = String::from_utf8_lossy(record).into_owned();
+        match goal_id.parse::<PlanId>() {
+            Ok(_) => Self {
+                goal_id,
+                fired_by: None,
+            },
+            Err(_) => Self::decode(record.clone()).unwrap_or_default(),
+        }
+    }
 }
 
 /// The cause of a firing that waits.

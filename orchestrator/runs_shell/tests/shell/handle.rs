@@ -355,7 +355,7 @@ async fn no_firing_says_that_a_damaged_run_has_started() {
     world.damaged.lock().unwrap().insert(id(1));
     let fired = world.handle.change(0, |host, now| {
         host.create(create(id(1), &two_steps()), now).unwrap();
-        let started = event(&Namespace::default(), "started", now);
+        let started = event(&Namespace::default(), b"started", now);
         host.define(DefinitionKind::Firing, "firing", started.clone());
         host.define(DefinitionKind::Goal, "goal", started);
         Ok(())

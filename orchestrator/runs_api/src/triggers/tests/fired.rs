@@ -13,7 +13,7 @@ use super::world::{World, nothing, on_event};
 use crate::triggers::firing::STARTED;
 
 /// Creates the request of a caller with a token of that name.
-fn by<T>(name: &str, message: T) -> Request<T> {
+pub(super) fn by<T>(name: &str, message: T) -> Request<T> {
     let roles = [Role::Submitter].into_iter().collect();
     let mut principal = Principal::anonymous(vec![Grant::new(roles, NamespaceScope::All)]);
     (principal.name, principal.kind) = (name.into(), PrincipalKind::Token);
