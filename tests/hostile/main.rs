@@ -36,4 +36,5 @@ mod sinks;
 mod strangers;
 mod streams;
 mod watchers;
+mod watchers_of_runs;
 mod workers;

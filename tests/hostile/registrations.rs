@@ -20,7 +20,7 @@ const ACTION_BYTES: usize = 1 << 10;
 const N_REGISTRATIONS: u64 = 20;
 
 /// Makes a token by the orchestrator's own command; returns it with its digest.
-fn token() -> (String, String) {
+pub(crate) fn token() -> (String, String) {
     let program = Binaries::build().unwrap().orchestrator;
     let made = Command::new(program)
         .args(["token", "new", "--name", "modest"])

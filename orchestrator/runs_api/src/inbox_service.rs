@@ -13,10 +13,11 @@ use escapement_run::{Answer, Blobs, Input, RefusedReason, Run};
 use escapement_runs::REQUEST_KINDS;
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::runs::{ClientRequest, Listing, StoredInputRequest};
+use escapement_transport::response_budget::ResponseBudget;
+use escapement_transport::{CallClass, Recipient};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use prost::Message;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
@@ -25,6 +26,7 @@ use crate::fields::{self, Fields};
 use crate::paging::{self, Room};
 use crate::saved::profiles;
 use crate::totals::{size, total};
+use crate::watching::Answers;
 use answer::{Read, key_in, read};
 use asked::{Said, said_to, stored, view};
 
@@ -32,6 +34,7 @@ use asked::{Said, said_to, stored, view};
 #[derive(Clone)]
 pub struct Inbox {
     runs: RunsHandle,
+    answers: ResponseBudget,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -43,7 +46,16 @@ impl std::fmt::Debug for Inbox {
 impl Inbox {
     /// Asks and answers for these runs.
     pub fn new(runs: RunsHandle) -> Self {
-        Self { runs }
+        Self {
+            runs,
+            answers: ResponseBudget::default(),
+        }
+    }
+
+    /// With room for unread answers that other services have a part in.
+    #[must_use]
+    pub fn with_answers(self, answers: ResponseBudget) -> Self {
+        Self { answers, ..self }
     }
 
     async fn list(
@@ -244,13 +256,14 @@ impl InboxService for Inbox {
         Ok(Response::new(v1::RespondToInputResponse { input_request }))
     }
 
-    type WatchInboxStream = ReceiverStream<Result<v1::WatchInboxResponse, Status>>;
+    type WatchInboxStream = Answers<v1::WatchInboxResponse>;
 
     async fn watch_inbox(
         &self,
         request: Request<v1::WatchInboxRequest>,
     ) -> Result<Response<Self::WatchInboxStream>, Status> {
         let caller = Caller::of(&request);
+        let recipient = Recipient::new(&self.answers, CallClass::Watches, request.extensions());
         let request = request.into_inner();
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
@@ -263,7 +276,7 @@ impl InboxService for Inbox {
         };
         let cursor = u64::try_from(request.after_cursor).unwrap_or(0);
         Ok(Response::new(
-            watch::start(self.runs.clone(), wanted, cursor).await?,
+            watch::start(self.runs.clone(), wanted, cursor, recipient).await?,
         ))
     }
 }

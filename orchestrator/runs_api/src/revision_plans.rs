@@ -53,6 +53,12 @@ impl RevisionPlans {
         self.seed
     }
 
+    /// Returns true if no plan is held but the one that the run itself has.
+    pub(crate) fn is_of_run(&self) -> bool {
+        let mut plans = self.begun.values().filter_map(|revision| revision.plan.as_ref());
+        plans.all(|plan| Arc::ptr_eq(plan, &self.of_goal))
+    }
+
     // RUN-12.10
     /// The plan that the entry of this number is about. It was made known by [`RevisionPlans::with_those_of`].
     pub(crate) fn at(&self, sequence: u64) -> &Arc<Plan> {

@@ -35,15 +35,16 @@ use about::AboutRun;
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::settings::RunSettings;
+use crate::watching::Answers;
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
 use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_transport::response_budget::ResponseBudget;
 use escapement_transport::share::{CallTenant, Share, SharePart, Tenant};
+use escapement_transport::{CallClass, Recipient};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run_service_server::RunService;
-use futures_core::Stream;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -62,6 +63,7 @@ pub struct Runs {
     heavy: Share,
     /// Readings at a time for all who watch and wait; the others of them wait in order.
     turns: Arc<Semaphore>,
+    answers: ResponseBudget,
 }
 
 impl std::fmt::Debug for Runs {
@@ -69,9 +71,6 @@ impl std::fmt::Debug for Runs {
         f.debug_struct("Runs").finish_non_exhaustive()
     }
 }
-
-/// The answers of a stream.
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Runs {
     /// Answers from these runs. `config`: what they were started with.
@@ -83,7 +82,18 @@ impl Runs {
             event_source: EVENT_SOURCE.into(),
             heavy: Share::new(HEAVY_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
+            answers: ResponseBudget::default(),
         }
+    }
+
+    /// With room for unread answers that other services have a part in.
+    #[must_use]
+    pub fn with_answers(self, answers: ResponseBudget) -> Self {
+        Self { answers, ..self }
+    }
+
+    fn watcher<T>(&self, request: &Request<T>) -> Recipient {
+        Recipient::new(&self.answers, CallClass::Watches, request.extensions())
     }
 
     /// Acquires one of the few permits for queries that read much of the store.
@@ -142,39 +152,45 @@ impl RunService for Runs {
     type WatchRunStream = Answers<v1::WatchRunResponse>;
     type ExportRunStream = Answers<v1::ExportRunResponse>;
     type ReadEventsStream = Answers<v1::ReadEventsResponse>;
-    type WatchNoticesStream =
-        tokio_stream::wrappers::ReceiverStream<Result<v1::WatchNoticesResponse, Status>>;
+    type WatchNoticesStream = Answers<v1::WatchNoticesResponse>;
 
     async fn watch_run(
         &self,
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
+        let recipient = self.watcher(&request);
         let request = self.admitted(request).await?;
-        Ok(Response::new(self.watch(request).await?))
+        Ok(Response::new(self.watch(request, recipient).await?))
     }
 
     async fn watch_notices(
         &self,
         request: Request<v1::WatchNoticesRequest>,
     ) -> Result<Response<Self::WatchNoticesStream>, Status> {
-        let caller = Caller::of(&request);
-        Ok(Response::new(self.notices(request.into_inner(), &caller).await?))
+        let (caller, recipient) = (Caller::of(&request), self.watcher(&request));
+        let notices = self.notices(request.into_inner(), &caller, recipient);
+        Ok(Response::new(notices.await?))
     }
 
     async fn read_events(
         &self,
         request: Request<v1::ReadEventsRequest>,
     ) -> Result<Response<Self::ReadEventsStream>, Status> {
-        let caller = Caller::of(&request);
-        Ok(Response::new(self.read(request.into_inner(), caller)?))
+        let (caller, recipient) = (Caller::of(&request), self.watcher(&request));
+        Ok(Response::new(self.read(
+            request.into_inner(),
+            caller,
+            recipient,
+        )?))
     }
 
     async fn export_run(
         &self,
         request: Request<v1::ExportRunRequest>,
     ) -> Result<Response<Self::ExportRunStream>, Status> {
+        let recipient = Recipient::new(&self.answers, CallClass::Reads, request.extensions());
         let request = self.admitted(request).await?;
-        Ok(Response::new(self.export(request).await?))
+        Ok(Response::new(self.export(request, recipient).await?))
     }
 
     async fn create_run(

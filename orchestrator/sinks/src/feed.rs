@@ -11,7 +11,6 @@ use escapement_codec::stored_execution;
 use escapement_contract::Status as PlanStatus;
 use escapement_model::{ExecutionId, InvalidId};
 use escapement_store::{Reader, SettledPage, StoreFault, StoredExecution};
-use escapement_transport::CallClass;
 use escapement_transport::refusal::{cursor_gone, event_damaged};
 use escapement_transport::response_budget::{ResponsePermit, TakeDeadline};
 use escapement_wire::v1;
@@ -193,7 +192,7 @@ impl<S: FeedSource> Feed<S> {
         }
         self.from.after = page.until;
         self.page = page.answers;
-        self.on_its_way = Some(page.room.until_taken(self.delivery.abort.clone()));
+        self.on_its_way = Some(self.delivery.recipient.until_taken(page.room));
         Ok(true)
     }
 
@@ -270,9 +269,7 @@ fn told(
         .iter()
         .filter_map(|(_, execution)| execution.result.as_ref());
     let n_bytes = results.map(Bytes::len).sum();
-    let room = delivery
-        .answers
-        .take_of(&delivery.share, CallClass::Subscriptions, n_bytes);
+    let room = delivery.recipient.take(n_bytes);
     let events = wanted
         .into_iter()
         .map(|(place, execution)| v1::ReadEventsResponse {

@@ -3,7 +3,6 @@
 use crate::Queues;
 use crate::event::TerminalEvent;
 use crate::turns::{Delivery, Turn, Wanted, stream};
-use escapement_transport::CallClass;
 use escapement_transport::response_budget::TakeDeadline;
 use escapement_wire::v1;
 use futures_core::Stream;
@@ -64,18 +63,14 @@ impl Turn for Subscription {
             event = self.next_wanted() => event,
         }?;
         // Without room for the result the subscriber gets the event by reference.
-        let event =
-            match self
-                .delivery
-                .answers
-                .take_of(&self.delivery.share, CallClass::Subscriptions, event.bytes())
-            {
-                Ok(room) => {
-                    self.on_its_way = Some(room.until_taken(self.delivery.abort.clone()));
-                    event.to_wire()
-                }
-                Err(_no_room) => event.to_wire_without_data(),
-            };
+        let recipient = &self.delivery.recipient;
+        let event = match recipient.take(event.bytes()) {
+            Ok(room) => {
+                self.on_its_way = Some(recipient.until_taken(room));
+                event.to_wire()
+            }
+            Err(_no_room) => event.to_wire_without_data(),
+        };
         let answer = v1::SubscribeEventsResponse {
             event: Some(event),
             dropped: self.dropped,

@@ -3,9 +3,7 @@
 use escapement_contract::Status as PlanStatus;
 use escapement_model::Namespace;
 use escapement_runs_api::endings::EVENT_TYPES;
-use escapement_transport::ConnectionAbort;
-use escapement_transport::response_budget::ResponseBudget;
-use escapement_transport::share::AnswerShare;
+use escapement_transport::Recipient;
 use futures_core::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -95,12 +93,8 @@ impl Wanted {
 /// How answers get to a subscriber.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Room for what it has not read yet.
-    pub answers: ResponseBudget,
-    /// With whose bytes that counts.
-    pub share: AnswerShare,
-    /// Cuts its connection.
-    pub abort: Option<ConnectionAbort>,
+    /// The subscriber.
+    pub recipient: Recipient,
     /// True once streams that nothing else ends must end.
     pub closing: watch::Receiver<bool>,
 }

@@ -4,12 +4,11 @@
 use crate::call_class::{BodyPool, CallClass};
 use crate::call_slots::{CallPermit, CallSlots, PendingUpload};
 use crate::limits::{
-    ANSWERS_BYTES_MAX, REQUESTS_BYTES_MAX, REQUESTS_SHARE, STRANGER_CALLS_MAX, STRANGERS_BYTES_MAX,
-    WORKERS_BYTES_MAX,
+    REQUESTS_BYTES_MAX, REQUESTS_SHARE, STRANGER_CALLS_MAX, STRANGERS_BYTES_MAX, WORKERS_BYTES_MAX,
 };
 use crate::refusal::Refusal;
 use crate::request_body::BodyBudget;
-use crate::share::{AnswerShare, Share, SharePart, Tenant};
+use crate::share::Tenant;
 use std::sync::Arc;
 
 /// The gate of one orchestrator, or of one connection of it. Cheap to clone.
@@ -17,8 +16,6 @@ use std::sync::Arc;
 pub(crate) struct Gate {
     open: Arc<OpenCalls>,
     bytes: Bytes,
-    /// Bytes of large answers to callers that are not taken yet, see [`Gate::answer`].
-    answers: Share,
 }
 
 /// Slots of calls that may be open, class by class.
@@ -43,7 +40,6 @@ impl Gate {
         let slots = CallClass::ALL.map(|class| class.row().open_max.map(CallSlots::new));
         Self {
             open: Arc::new(OpenCalls(slots)),
-            answers: Share::new(ANSWERS_BYTES_MAX),
             bytes: Bytes {
                 plans: BodyBudget::new(REQUESTS_BYTES_MAX),
                 questions: BodyBudget::new(REQUESTS_BYTES_MAX),
@@ -63,7 +59,6 @@ impl Gate {
         } = &self.bytes;
         Self {
             open: Arc::clone(&self.open),
-            answers: self.answers.clone(),
             bytes: Bytes {
                 plans: plans.part(REQUESTS_SHARE),
                 questions: questions.part(REQUESTS_SHARE),
@@ -96,30 +91,6 @@ impl Gate {
             return Err(Refusal::PartTaken(class));
         }
         self.enter(class, Some(connection.into()))
-    }
-
-    /// Counts a large answer with those of the tenant until it is taken; those of operators are apart.
-    ///
-    /// # Errors
-    /// The tenant has as many bytes of answers on their way as it may.
-    pub(crate) fn answer(
-        &self,
-        class: CallClass,
-        tenant: &Tenant,
-        bytes: usize,
-    ) -> Result<SharePart, Refusal> {
-        match class.row().is_of_callers {
-            false => Ok(self.answers.none(tenant)),
-            true => { self.answers.take(tenant, bytes) }.map_err(|_| Refusal::PartTaken(class)),
-        }
-    }
-
-    /// Returns where the bytes of large answers of a stream count.
-    pub(crate) fn answer_share(&self, tenant: &Tenant) -> AnswerShare {
-        AnswerShare {
-            share: self.answers.clone(),
-            tenant: tenant.clone(),
-        }
     }
 
     /// Returns the budget for a request of the tenant, see [`ClassRow::budget`](crate::call_class::ClassRow::budget).

@@ -23,7 +23,7 @@ use crate::refusal::of_denial;
 use crate::refused_body::throw_away;
 use crate::request_body::{BodyBudget, RequestBody};
 use crate::response_budget::{ResponsePermit, TakeDeadline};
-use crate::share::{CallTenant, SharePart};
+use crate::share::CallTenant;
 use crate::tally::{Carrier, FollowedCall, Happened, Tally};
 use crate::tls::{Failed, Lease};
 use bytes::Bytes;
@@ -240,12 +240,11 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
         let abort = self.usage.abort.clone();
         request.extensions_mut().insert(abort.clone());
         request.extensions_mut().insert(CallTenant(tenant.clone()));
-        request.extensions_mut().insert(self.gate.answer_share(&tenant));
         let open = OpenRequest::new(&self.usage, place, &principal);
         // Routes are always ready: `poll_ready` of the router says so at once.
         let bytes = self.gate.bytes_of(class, tenant.clone());
         let request = request.map(|body| within(bytes, body, class, incomplete));
-        let (mut routes, gate) = (self.routes.clone(), self.gate.clone());
+        let mut routes = self.routes.clone();
         let callers = class.row().is_of_callers.then(|| self.callers.clone());
         let answered = async move {
             Ok::<_, Infallible>(match callers {
@@ -266,12 +265,11 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
             };
             let end = end.filter(|_| class.streams());
             followed.iter_mut().for_each(|call| call.read(answer.headers()));
-            let room = answer.extensions_mut().remove::<ResponsePermit>();
-            let n_bytes = room.as_ref().map_or(0, ResponsePermit::n_bytes);
-            let part = match gate.answer(class, &tenant, n_bytes) {
-                Ok(part) => part,
-                Err(refusal) => return Ok(refused(refusal.into(), followed)),
-            };
+            let mut room = answer.extensions_mut().remove::<ResponsePermit>();
+            let counted = room.as_mut().map_or(Ok(()), |room| room.make_of(&tenant, class));
+            if let Err(refusal) = counted {
+                return Ok(refused(refusal.into(), followed));
+            }
             let room = match is_bounded {
                 true => Some(room.unwrap_or_default().until_taken_by_stranger(abort)),
                 false => room.map(|room| room.until_taken(Some(abort))),
@@ -282,7 +280,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
                 end,
                 followed,
                 _open: Some(open),
-                _room: room.map(|room| (room, part)),
+                _room: room,
             }))
         })
     }
@@ -367,7 +365,7 @@ struct CountedBody {
     /// `None` for a request that was not let in.
     _open: Option<OpenRequest>,
     /// For a large answer, and one to an unauthenticated caller.
-    _room: Option<(TakeDeadline, SharePart)>,
+    _room: Option<TakeDeadline>,
 }
 
 type End = Pin<Box<dyn Future<Output = Denial> + Send>>;

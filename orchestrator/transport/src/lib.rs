@@ -18,6 +18,8 @@ mod call_access;
 
 mod policy_file;
 
+mod recipient;
+
 pub mod share;
 
 mod call_limits;
@@ -53,6 +55,7 @@ pub use listen::Connections;
 pub use newcomers::{Newcomers, Place};
 pub use open_files::{MAX_CONNECTIONS, connections_for};
 pub use policy_file::PolicyFile;
+pub use recipient::Recipient;
 pub use refusal::Refusal;
 pub use tally::{Answered, Carrier, Happened, Tally};
 pub use worker_places::{WorkerPlace, WorkerPlaces};

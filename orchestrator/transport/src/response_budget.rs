@@ -7,11 +7,10 @@ use crate::limits::{
     STRANGER_ANSWER_TIMEOUT, WATCHED_RECORDS_BYTES_MAX,
 };
 use crate::refusal::Refusal;
-use crate::share::{AnswerShare, NotFree, Share, SharePart, Tenant};
+use crate::share::{NotFree, Share, SharePart, Tenant};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tonic::{Response, Status};
@@ -20,27 +19,17 @@ use tracing::debug;
 /// The budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ResponseBudget {
-    callers: Arc<Semaphore>,
-    control: Arc<Semaphore>,
+    callers: Share,
+    control: Share,
     /// For records from which watchers, and those who list entries page by page, are answered.
-    records: Arc<Semaphore>,
-    /// Part of these for each tenant.
-    record_parts: Share,
+    records: Share,
 }
 
 /// The part of the budget that one answer has; returned when the last clone is dropped.
 /// The default is that of a small answer, which needs none.
 /// Stored in the extensions of a response, so that it lasts as long as its body.
 #[derive(Clone, Debug, Default)]
-pub struct ResponsePermit(Option<Arc<Room>>);
-
-/// Permit of one answer and all of its clones.
-#[derive(Debug)]
-struct Room {
-    permit: OwnedSemaphorePermit,
-    /// Part of its tenant; `None` if the connection counts that.
-    _part: Option<SharePart>,
-}
+pub struct ResponsePermit(Option<Arc<SharePart>>);
 
 /// Something that goes into an answer, and its part of the budget.
 #[derive(Debug)]
@@ -54,83 +43,54 @@ pub struct Budgeted<T> {
 /// The budget of one orchestrator, with nothing taken.
 impl Default for ResponseBudget {
     fn default() -> Self {
-        let units = |bytes| Arc::new(Semaphore::new(bytes / SMALL_ANSWER_BYTES));
         Self {
-            callers: units(ANSWERS_BYTES_MAX),
-            control: units(CONTROL_ANSWERS_BYTES_MAX),
-            records: units(WATCHED_RECORDS_BYTES_MAX),
-            record_parts: Share::new(WATCHED_RECORDS_BYTES_MAX),
+            callers: Share::new(ANSWERS_BYTES_MAX),
+            control: Share::new(CONTROL_ANSWERS_BYTES_MAX),
+            records: Share::new(WATCHED_RECORDS_BYTES_MAX),
         }
     }
 }
 
 impl ResponseBudget {
-    /// Takes a permit for so many bytes of an answer whose tenant the connection counts. A small answer needs none.
+    /// Takes a permit for so many bytes of an answer. The connection makes it one of its tenant.
     ///
     /// # Errors
     /// All bytes are taken.
     pub fn take(&self, class: CallClass, bytes: usize) -> Result<ResponsePermit, Refusal> {
-        self.take_with(class, bytes, || Ok(None))
+        self.take_of(&None, class, bytes)
     }
 
-    /// Takes a permit for so many bytes of a stream, which count for its tenant.
+    /// Takes a permit for so many bytes of a stream of the tenant. A small answer needs none.
     ///
     /// # Errors
     /// All bytes are taken, or the share of the tenant is.
-    pub fn take_of(
+    pub(crate) fn take_of(
         &self,
-        share: &AnswerShare,
+        tenant: &Tenant,
         class: CallClass,
         bytes: usize,
     ) -> Result<ResponsePermit, Refusal> {
-        let part = || share.share.take(&share.tenant, bytes).map(Some);
-        self.take_with(class, bytes, part)
-    }
-
-    fn take_with(
-        &self,
-        class: CallClass,
-        bytes: usize,
-        part: impl FnOnce() -> Result<Option<SharePart>, NotFree>,
-    ) -> Result<ResponsePermit, Refusal> {
-        let Some(n_units) = units(bytes) else {
-            return Ok(ResponsePermit(None));
-        };
-        let part = part().map_err(|why| Refusal::for_want(why, class))?;
-        let permit = Arc::clone(self.of(class)).try_acquire_many_owned(n_units);
-        let permit = permit.map_err(|_| Refusal::Overloaded(class))?;
-        Ok(ResponsePermit::new(permit, part))
+        let part = taken_if_large(bytes, || self.of(class).take(tenant, bytes));
+        part.map_err(|why| Refusal::for_want(why, class))
     }
 
     /// Takes a permit as [`ResponseBudget::take_of`] does, for a caller that can wait.
     ///
     /// # Errors
     /// The share of the tenant was taken for longer than an answer may be in transit.
-    pub async fn wait(
+    pub(crate) async fn wait(
         &self,
-        share: &AnswerShare,
+        tenant: &Tenant,
         class: CallClass,
         bytes: usize,
     ) -> Result<ResponsePermit, Refusal> {
-        let Some(n_units) = units(bytes) else {
-            return Ok(ResponsePermit(None));
-        };
-        let part = share.share.wait(&share.tenant, bytes, ANSWER_TAKE_TIMEOUT);
-        let part = part.await.map_err(|why| Refusal::for_want(why, class))?;
-        let permit = Arc::clone(self.of(class)).acquire_many_owned(n_units).await;
-        let permit = permit.expect("the semaphore is never closed");
-        Ok(ResponsePermit::new(permit, Some(part)))
+        wait_if_large(self.of(class), tenant, bytes, class).await
     }
 
     /// Takes a permit for a record that serves more than one answer; `None` if the tenant can have none now.
     pub fn take_for_record(&self, tenant: &Tenant, bytes: usize) -> Option<ResponsePermit> {
         let bytes = bytes.min(RECORD_BYTES_MAX);
-        let Some(n_units) = units(bytes) else {
-            return Some(ResponsePermit(None));
-        };
-        let part = self.record_parts.take(tenant, bytes).ok()?;
-        let permit = Arc::clone(&self.records).try_acquire_many_owned(n_units).ok()?;
-        Some(ResponsePermit::new(permit, Some(part)))
+        taken_if_large(bytes, || self.records.take(tenant, bytes)).ok()
     }
 
     /// Takes a permit as [`ResponseBudget::take_for_record`] does, for a caller that can wait.
@@ -139,22 +99,13 @@ impl ResponseBudget {
     /// The share of the tenant was taken for longer than an answer may be in transit.
     pub async fn wait_for_record(&self, tenant: &Tenant, bytes: usize) -> Result<ResponsePermit, Refusal> {
         let bytes = bytes.min(RECORD_BYTES_MAX);
-        let Some(n_units) = units(bytes) else {
-            return Ok(ResponsePermit(None));
-        };
-        let part = self.record_parts.wait(tenant, bytes, ANSWER_TAKE_TIMEOUT);
-        let part = part
-            .await
-            .map_err(|why| Refusal::for_want(why, CallClass::Watches))?;
-        let permit = Arc::clone(&self.records).acquire_many_owned(n_units).await;
-        let permit = permit.expect("the semaphore is never closed");
-        Ok(ResponsePermit::new(permit, Some(part)))
+        wait_if_large(&self.records, tenant, bytes, CallClass::Watches).await
     }
 
     /// Returns true for budget that was taken for a record. False for a small one, which needs none.
     pub fn is_for_record(&self, room: &ResponsePermit) -> bool {
-        let room = room.0.as_ref();
-        room.is_some_and(|room| Arc::ptr_eq(room.permit.semaphore(), &self.records))
+        let part = room.0.as_ref();
+        part.is_some_and(|part| part.is_of(&self.records))
     }
 
     /// Returns the answer to a call.
@@ -166,7 +117,7 @@ impl ResponseBudget {
         Ok(with_room(message, room))
     }
 
-    fn of(&self, class: CallClass) -> &Arc<Semaphore> {
+    fn of(&self, class: CallClass) -> &Share {
         if class.row().is_of_callers {
             &self.callers
         } else {
@@ -176,14 +127,16 @@ impl ResponseBudget {
 }
 
 impl ResponsePermit {
-    fn new(permit: OwnedSemaphorePermit, part: Option<SharePart>) -> Self {
-        Self(Some(Arc::new(Room { permit, _part: part })))
-    }
-
-    /// Returns the bytes that it stands for.
-    pub(crate) fn n_bytes(&self) -> usize {
-        let n_units = self.0.as_ref().map_or(0, |room| room.permit.num_permits());
-        n_units * SMALL_ANSWER_BYTES
+    /// Counts the answer with those of the tenant from now on; those of operators are apart.
+    ///
+    /// # Errors
+    /// The tenant has as many bytes of answers on their way as it may.
+    pub(crate) fn make_of(&mut self, tenant: &Tenant, class: CallClass) -> Result<(), Refusal> {
+        let part = self.0.as_mut().filter(|_| class.row().is_of_callers);
+        let made = part
+            .and_then(Arc::get_mut)
+            .map_or(Ok(()), |part| part.make_of(tenant));
+        made.map_err(|_| Refusal::PartTaken(class))
     }
 
     /// Cuts the connection if the answer is large and is not taken in time. Ends when it is dropped.
@@ -239,10 +192,27 @@ pub fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     response
 }
 
-/// Units of this many bytes; `None` for a small answer. The largest answer has fewer than there are.
-fn units(bytes: usize) -> Option<u32> {
-    let n_units = bytes / SMALL_ANSWER_BYTES;
-    (n_units > 0).then(|| u32::try_from(n_units).unwrap_or(u32::MAX))
+/// A permit of the part; none is taken for a small answer.
+fn taken_if_large(
+    bytes: usize,
+    take: impl FnOnce() -> Result<SharePart, NotFree>,
+) -> Result<ResponsePermit, NotFree> {
+    let part = (bytes >= SMALL_ANSWER_BYTES).then(take).transpose()?;
+    Ok(ResponsePermit(part.map(Arc::new)))
+}
+
+async fn wait_if_large(
+    share: &Share,
+    tenant: &Tenant,
+    bytes: usize,
+    class: CallClass,
+) -> Result<ResponsePermit, Refusal> {
+    if bytes < SMALL_ANSWER_BYTES {
+        return Ok(ResponsePermit(None));
+    }
+    let part = share.wait(tenant, bytes, ANSWER_TAKE_TIMEOUT).await;
+    let part = part.map_err(|why| Refusal::for_want(why, class))?;
+    Ok(ResponsePermit(Some(Arc::new(part))))
 }
 
 /// Largest count of one record: as much as one tenant alone may have.

@@ -19,35 +19,6 @@ impl CallTenant {
     }
 }
 
-/// Share of a tenant in the bytes of large answers. Stored in the extensions of each request.
-#[derive(Clone, Debug)]
-pub struct AnswerShare {
-    pub(crate) share: Share,
-    pub(crate) tenant: Tenant,
-}
-
-/// Share without a limit, for a stream that no connection has judged.
-impl Default for AnswerShare {
-    fn default() -> Self {
-        Self {
-            share: Share::new(usize::MAX),
-            tenant: None,
-        }
-    }
-}
-
-impl AnswerShare {
-    /// Returns that of the call of these extensions.
-    pub fn of(extensions: &tonic::Extensions) -> Self {
-        extensions.get::<Self>().cloned().unwrap_or_default()
-    }
-
-    /// Returns whose answers they are.
-    pub fn tenant(&self) -> &Tenant {
-        &self.tenant
-    }
-}
-
 /// So many things. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Share(Arc<Shared>);
@@ -145,6 +116,26 @@ impl SharePart {
         drop(ledger);
         self.n += n;
         Ok(())
+    }
+
+    /// Counts these as the tenant's from now on.
+    ///
+    /// # Errors
+    /// It may not have so many more. They stay whose they were.
+    pub(crate) fn make_of(&mut self, tenant: &Tenant) -> Result<(), NotFree> {
+        let mut ledger = self.share.ledger();
+        ledger.remove(&self.tenant, self.n);
+        let checked = ledger.check(tenant, self.n);
+        if checked.is_ok() {
+            self.tenant.clone_from(tenant);
+        }
+        ledger.add(&self.tenant, self.n);
+        checked
+    }
+
+    /// Returns true for a part of this share.
+    pub(crate) fn is_of(&self, share: &Share) -> bool {
+        Arc::ptr_eq(&self.share.0, &share.0)
     }
 
     /// Gives `n` of these back.

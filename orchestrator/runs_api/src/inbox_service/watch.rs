@@ -1,4 +1,4 @@
-//! Tells of requests as they are opened and as they end, each change once and in their order. Remembers two numbers.
+//! Tells of requests as they are opened and as they end, each change once and in their order. Remembers three numbers.
 
 use escapement_model::{InputRequestId, Namespace, RunId};
 use escapement_run::journal::{RequestKind, RequestState};
@@ -6,20 +6,18 @@ use escapement_runs::{INBOX_STREAM, InboxChange};
 use escapement_runs_shell::RunsHandle;
 use escapement_store::StoreFault;
 use escapement_store::runs::{InputRequestPage, RunReader, Scope, StoredInputRequest, StoredNotice};
+use escapement_transport::Recipient;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_inbox_response::{Change, Told};
 use prost::Message;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 
 use super::LISTED_BYTES_MAX;
 use super::asked::{kind_of, show_workers, stored, view};
 use crate::errors::Rejection;
 use crate::views::{request_state, signed, uuid_text};
-use crate::watching::{self, End, Watched};
+use crate::watching::{self, Answers, End, Page, Paged, Watched};
 
 type Answer = v1::WatchInboxResponse;
-type Watcher = watching::Watcher<Answer>;
 
 /// Which requests are watched.
 #[derive(Clone, Debug)]
@@ -29,50 +27,76 @@ pub(super) struct Wanted {
     pub(super) kind: Option<RequestKind>,
 }
 
-/// Begins to watch behind that cursor, or with what is open if it is 0. The watch ends with its receiver.
+/// Begins to watch behind that cursor, or with what is open if it is 0. The watch ends with its answers.
 pub(super) async fn start(
     runs: RunsHandle,
     wanted: Wanted,
     cursor: u64,
-) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
+    recipient: Recipient,
+) -> Result<Answers<Answer>, Rejection> {
     // Followed first, so that nothing is missed between a look and the next.
     let follow = runs.follow_requests();
-    let (after, open_until) = match cursor.checked_sub(1) {
+    let (after, beginning) = match cursor.checked_sub(1) {
         None => {
             let last = runs.readers().read(|reader| reader.last_numbers()).await?;
-            (last.notice, Some(last.input_request))
+            let until = last.input_request;
+            (last.notice, Beginning::Open { after: 0, until })
         }
         Some(after) => {
             let changes = runs.readers().read(move |reader| changes(reader, after)).await?;
             changes.ok_or_else(cursor_gone)?;
-            (after, None)
+            (after, Beginning::Told)
         }
     };
     let inbox = WatchedInbox {
         runs,
         wanted,
-        open_until,
+        beginning,
         after,
     };
-    Ok(watching::start(inbox, follow))
+    Ok(watching::watch(inbox, follow, recipient))
 }
 
+#[derive(Clone)]
 struct WatchedInbox {
     runs: RunsHandle,
     wanted: Wanted,
-    /// The number of the last request that is told if it is open, before anything else; `None` once that is done.
-    open_until: Option<u64>,
+    beginning: Beginning,
     /// The number of the last change that was told or passed over. A cursor is one more, since 0 is none.
     after: u64,
 }
 
-impl Watched for WatchedInbox {
+/// What comes before all changes.
+#[derive(Clone, Copy)]
+enum Beginning {
+    /// The requests behind the one of that number that are open, until the last of those with which the watch began.
+    Open { after: u64, until: u64 },
+    /// A first answer from which a watcher can go on.
+    Cursor,
+    /// Nothing any more.
+    Told,
+}
+
+impl Paged for WatchedInbox {
     type Answer = Answer;
 
+    async fn page(&mut self) -> Result<Page<Answer>, End> {
+        match self.beginning {
+            Beginning::Open { after, until } if after < until => self.open_requests(after, until).await,
+            Beginning::Open { .. } => {
+                self.beginning = Beginning::Cursor;
+                self.changes().await
+            }
+            Beginning::Cursor | Beginning::Told => self.changes().await,
+        }
+    }
+}
+
+impl Watched for WatchedInbox {
     async fn heartbeat(&mut self) -> Result<Answer, End> {
         let (mut open, mut after) = (0, Some(0));
         for _ in 0..PAGES_COUNTED_MAX {
-            let page = self.open_behind(after).await?;
+            let page = self.open_behind(after, COUNTED_PAGE).await?;
             open += page
                 .requests
                 .iter()
@@ -86,76 +110,83 @@ impl Watched for WatchedInbox {
         let open = i64::try_from(open.min(OPEN_COUNTED_MAX)).unwrap_or(i64::MAX);
         Ok(self.answer(Told::Heartbeat(v1::InboxHeartbeat { open }), Change::Unspecified))
     }
-
-    async fn tell(&mut self, watcher: &Watcher) -> Result<bool, End> {
-        let beginning = self.open_until.take();
-        if let Some(last) = beginning {
-            self.tell_open(watcher, last).await?;
-        }
-        let mut is_told = false;
-        loop {
-            let after = self.after;
-            let read = move |reader: &dyn RunReader| changes(reader, after);
-            let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
-            let Changes { page, until } = read.ok_or_else(cursor_gone)?;
-            let is_last = page.len() < PAGE;
-            for notice in page {
-                self.after = notice.number;
-                is_told |= self.tell_change(watcher, notice).await?;
-            }
-            if is_last {
-                // What came meanwhile is of other streams.
-                self.after = self.after.max(until);
-                break;
-            }
-        }
-        if beginning.is_some() && !is_told {
-            // From here on a watcher can go on.
-            let heartbeat = self.heartbeat().await?;
-            watcher.send(heartbeat).await?;
-        }
-        Ok(is_told || beginning.is_some())
-    }
 }
 
 impl WatchedInbox {
-    /// Tells what is open of the requests up to the one with which the watch began. What becomes of them, and what is opened later,
-    /// comes behind the cursor.
-    async fn tell_open(&self, watcher: &Watcher, last: u64) -> Result<(), End> {
-        let mut after = 0;
-        while after < last {
-            let page = self.open_behind(Some(after)).await?;
-            after = page.next.unwrap_or(last);
-            let told = page
-                .requests
-                .into_iter()
-                .filter(|request| request.number <= last && self.wanted.has(request));
-            for request in told {
-                if let Some(mut shown) = view(&self.runs, request, LISTED_BYTES_MAX).await? {
-                    show_workers(&self.runs, std::iter::once(&mut shown)).await;
-                    let told = Some(Told::InputRequest(shown));
-                    let change = Change::IsOpen.into();
-                    watcher
-                        .send(Answer {
-                            told,
-                            cursor: 0,
-                            change,
-                        })
-                        .await?;
-                }
+    /// Some of what is open of the requests up to the one with which the watch began. What becomes of them, and what is opened
+    /// later, comes behind the cursor.
+    async fn open_requests(&mut self, after: u64, until: u64) -> Result<Page<Answer>, End> {
+        let page = self.open_behind(Some(after), PAGE).await?;
+        let (mut answers, mut bytes) = (Vec::new(), 0);
+        let mut told_until = page.next.unwrap_or(until);
+        for request in page.requests {
+            if request.number > until || !self.wanted.has(&request) {
+                continue;
+            }
+            if bytes >= PAGE_BYTES {
+                told_until = request.number - 1;
+                break;
+            }
+            if let Some(mut shown) = view(&self.runs, request, LISTED_BYTES_MAX).await? {
+                show_workers(&self.runs, std::iter::once(&mut shown)).await;
+                let answer = Answer {
+                    told: Some(Told::InputRequest(shown)),
+                    cursor: 0,
+                    change: Change::IsOpen.into(),
+                };
+                bytes += answer.encoded_len();
+                answers.push(answer);
             }
         }
-        Ok(())
+        let after = told_until;
+        self.beginning = Beginning::Open { after, until };
+        Ok(Page {
+            answers,
+            has_more: true,
+        })
     }
 
-    async fn open_behind(&self, after: Option<u64>) -> Result<InputRequestPage, End> {
+    async fn changes(&mut self) -> Result<Page<Answer>, End> {
+        let after = self.after;
+        let read = move |reader: &dyn RunReader| changes(reader, after);
+        let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+        let Changes { page, until } = read.ok_or_else(cursor_gone)?;
+        let mut has_more = page.len() == PAGE;
+        let (mut answers, mut bytes) = (Vec::new(), 0);
+        for notice in page {
+            if bytes >= PAGE_BYTES {
+                has_more = true;
+                break;
+            }
+            self.after = notice.number;
+            if let Some(answer) = self.change(notice).await? {
+                bytes += answer.encoded_len();
+                answers.push(answer);
+            }
+        }
+        if !has_more {
+            // What came meanwhile is of other streams.
+            self.after = self.after.max(until);
+        }
+        if let Beginning::Cursor = self.beginning
+            && (!has_more || !answers.is_empty())
+        {
+            self.beginning = Beginning::Told;
+            if answers.is_empty() {
+                answers.push(self.heartbeat().await?);
+            }
+        }
+        Ok(Page { answers, has_more })
+    }
+
+    async fn open_behind(&self, after: Option<u64>, n_max: usize) -> Result<InputRequestPage, End> {
         let scopes = self.wanted.scopes.clone();
-        let read = move |reader: &dyn RunReader| reader.open_input_requests(scopes.as_deref(), after, PAGE);
+        let read = move |reader: &dyn RunReader| reader.open_input_requests(scopes.as_deref(), after, n_max);
         Ok(self.runs.readers().read(read).await.map_err(Rejection::from)?)
     }
 
-    /// True if it was told: not all of them are wanted.
-    async fn tell_change(&self, watcher: &Watcher, notice: StoredNotice) -> Result<bool, End> {
+    /// A change as it is told; `None` for one that is not wanted.
+    async fn change(&self, notice: StoredNotice) -> Result<Option<Answer>, End> {
         let of_change = InboxChange::decode(notice.record).ok();
         let ids = of_change.as_ref().and_then(|change| {
             let request = InputRequestId::from_bytes(change.request_id[..].try_into().ok()?)?;
@@ -166,10 +197,10 @@ impl WatchedInbox {
             return Err(cursor_gone().into());
         };
         if !self.wanted.is_of(&change) {
-            return Ok(false);
+            return Ok(None);
         }
         let found = match stored(&self.runs, id).await {
-            Ok(stored) if !self.wanted.has(&stored) => return Ok(false),
+            Ok(stored) if !self.wanted.has(&stored) => return Ok(None),
             Ok(stored) => view(&self.runs, stored, LISTED_BYTES_MAX).await?,
             Err(Rejection::NotFound { .. }) => None,
             Err(rejection) => return Err(rejection.into()),
@@ -180,8 +211,7 @@ impl WatchedInbox {
         };
         let mut shown = found.unwrap_or_else(|| removed(change));
         show_workers(&self.runs, std::iter::once(&mut shown)).await;
-        watcher.send(self.answer(Told::InputRequest(shown), word)).await?;
-        Ok(true)
+        Ok(Some(self.answer(Told::InputRequest(shown), word)))
     }
 
     fn answer(&self, told: Told, change: Change) -> Answer {
@@ -252,7 +282,11 @@ fn cursor_gone() -> Rejection {
 }
 
 /// Requests or changes that are read at a time.
-const PAGE: usize = 500;
+const PAGE: usize = 100;
+/// Bytes of answers from which no more are made at a time.
+const PAGE_BYTES: usize = 64 << 10;
+/// Requests that a heartbeat reads at a time.
+const COUNTED_PAGE: usize = 500;
 /// Open requests that a heartbeat counts.
 const OPEN_COUNTED_MAX: usize = 1000;
 /// Pages in which it looks for them: 10,000 requests.

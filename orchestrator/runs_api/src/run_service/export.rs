@@ -1,22 +1,23 @@
 //! `ExportRun`: everything that is recorded of a run that has ended, as a file in pieces.
 
+use super::Runs;
 use super::discarding::purged;
-use super::{Answers, Runs};
 use crate::errors::Rejection;
 use crate::fields;
 use crate::journal::absent;
+use crate::watching::{self, Answers, End, Teller};
 use escapement_model::RunId;
 use escapement_runs_host::{ExportFault, RunExport};
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
+use escapement_transport::Recipient;
 use escapement_wire::runs::v1;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 impl Runs {
     pub(super) async fn export(
         &self,
         request: v1::ExportRunRequest,
+        recipient: Recipient,
     ) -> Result<Answers<v1::ExportRunResponse>, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
         let begun = self.runs.readers().read(move |reader| {
@@ -33,31 +34,28 @@ impl Runs {
             Ok(begun.ok_or(Rejection::OfRun(run_id, CallError::NotFound)))
         });
         let export = begun.await.map_err(|error| Rejection::OfRun(run_id, error))??;
-        let (pieces, received) = mpsc::channel(PIECES_AHEAD);
         let runs = self.runs.clone();
-        tokio::spawn(async move {
-            if let Err(rejection) = write(runs, run_id, export, &pieces).await {
-                // A caller that has left hears nothing.
-                let _left = pieces.send(Err(rejection.into())).await;
-            }
-        });
-        Ok(Box::pin(ReceiverStream::new(received)))
+        Ok(watching::start(
+            recipient.clone(),
+            async move |teller| match write(runs, run_id, export, &recipient, &teller).await {
+                Ok(()) => End::Quiet,
+                Err(end) => end,
+            },
+        ))
     }
 }
 
-type Pieces = mpsc::Sender<Result<v1::ExportRunResponse, tonic::Status>>;
-
-/// Reads a piece only if there is room for it.
+/// Reads a piece only if there is room for it, and for what is read with it.
 async fn write(
     runs: RunsHandle,
     run_id: RunId,
     mut export: RunExport,
-    pieces: &Pieces,
-) -> Result<(), Rejection> {
+    recipient: &Recipient,
+    teller: &Teller<v1::ExportRunResponse>,
+) -> Result<(), End> {
     loop {
-        let Ok(room) = pieces.reserve().await else {
-            return Ok(());
-        };
+        let turn = teller.turn().await;
+        let room = recipient.wait(HELD_BYTES).await?;
         let read = runs.readers().read(move |reader| {
             Ok(match export.next_piece(reader) {
                 Ok(piece) => Ok((piece, export)),
@@ -72,7 +70,9 @@ async fn write(
             return Ok(());
         };
         export = rest;
-        room.send(Ok(v1::ExportRunResponse { data }));
+        teller
+            .give(turn, vec![v1::ExportRunResponse { data }], room)
+            .await?;
     }
 }
 
@@ -81,5 +81,5 @@ pub(super) fn not_ended(run_id: RunId) -> Rejection {
     Rejection::failed("RUN_NOT_ENDED", format!("Run {run_id} has not ended."))
 }
 
-/// Pieces that wait for a caller.
-const PIECES_AHEAD: usize = 4;
+/// What is held between two pieces, about: entries that are read at a time, with what they name.
+const HELD_BYTES: usize = 1 << 20;

@@ -1,22 +1,22 @@
 //! `ReadEvents`: how runs ended, each once and in the order of ending, from any place that is kept. Remembers one place.
 
-use super::{Answers, Runs};
+use super::Runs;
 use crate::caller::Caller;
 use crate::endings::{self, EVENT_TYPES};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::views::signed;
+use crate::watching::{self, Answers, End, HEARTBEAT, Page, Paged, Teller};
 use escapement_model::{Namespace, RunId};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, RunSummary};
+use escapement_transport::Recipient;
 use escapement_transport::refusal::{cursor_gone, event_damaged};
 use escapement_wire::runs::v1;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 
 type Answer = v1::ReadEventsResponse;
 
@@ -26,6 +26,7 @@ impl Runs {
         &self,
         request: v1::ReadEventsRequest,
         caller: Caller,
+        recipient: Recipient,
     ) -> Result<Answers<Answer>, Rejection> {
         let mut fields = Fields::default();
         fields.number("after_sequence", request.after_sequence, 0..=i64::MAX);
@@ -46,20 +47,19 @@ impl Runs {
             caller,
             source: Arc::clone(&self.event_source),
         };
-        let (answers, received) = mpsc::channel(ANSWERS_AHEAD);
+        let wait = wait_ms.map(|wait_ms| Duration::from_millis(wait_ms.unsigned_abs()));
         let feed = Feed {
-            runs: self.clone(),
+            runs: Arc::new(self.clone()),
             after: request.after_sequence.unsigned_abs(),
             after_id,
             told: request.after_sequence.unsigned_abs(),
-            wait: wait_ms.map(|wait_ms| Duration::from_millis(wait_ms.unsigned_abs())),
             wanted: Arc::new(wanted),
-            // Before the first look, so that nothing is missed between it and the wait.
-            endings: self.runs.endings(),
-            answers,
         };
-        tokio::spawn(feed.tell());
-        Ok(Box::pin(ReceiverStream::new(received)))
+        // Before the first look, so that nothing is missed between it and the wait.
+        let endings = self.runs.endings();
+        Ok(watching::start(recipient, move |teller| {
+            feed.tell(wait, endings, teller)
+        }))
     }
 }
 
@@ -82,137 +82,113 @@ impl Wanted {
     }
 }
 
+#[derive(Clone)]
 struct Feed {
-    runs: Runs,
+    runs: Arc<Runs>,
     /// The place behind which is read next.
     after: u64,
     /// The run that the reader has seen there, until that is held against the store.
     after_id: Option<RunId>,
     /// The last place that the reader was told.
     told: u64,
-    /// How long the stream stays open without an event; `None`: for ever.
-    wait: Option<Duration>,
     wanted: Arc<Wanted>,
-    /// Counts runs that end.
-    endings: watch::Receiver<u64>,
-    answers: mpsc::Sender<Result<Answer, Status>>,
-}
-
-/// Why nothing more is told.
-enum Ended {
-    /// All was told, or the reader has left.
-    Quietly,
-    /// The reader is told why.
-    Because(Status),
-}
-
-impl From<Rejection> for Ended {
-    fn from(rejection: Rejection) -> Self {
-        Self::Because(rejection.into())
-    }
 }
 
 impl Feed {
-    async fn tell(mut self) {
-        let gone = self.answers.clone();
-        let ended = tokio::select! {
-            biased; // A reader that has left takes no turn.
-            () = gone.closed() => Ended::Quietly,
-            ended = self.tell_all() => ended,
-        };
-        if let Ended::Because(status) = ended {
-            // A reader that has left hears nothing.
-            let _left = self.answers.send(Err(status)).await;
-        }
-    }
-
-    async fn tell_all(&mut self) -> Ended {
+    /// `wait`: how long the stream stays open without an event; `None`: for ever. `endings` counts runs that end.
+    async fn tell(
+        mut self,
+        wait: Option<Duration>,
+        mut endings: watch::Receiver<u64>,
+        teller: Teller<Answer>,
+    ) -> End {
         let mut quiet_since = Instant::now();
         let mut beat_at = quiet_since + HEARTBEAT;
         loop {
-            self.endings.mark_unchanged();
-            loop {
-                let before = self.told;
-                match self.tell_page().await {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(ended) => return ended,
-                }
-                if self.told > before {
+            endings.mark_unchanged();
+            match teller.tell(&mut self).await {
+                Ok(true) => {
                     quiet_since = Instant::now();
                     beat_at = quiet_since + HEARTBEAT;
                 }
+                Ok(false) => {}
+                Err(end) => return end,
             }
-            let end_at = self.wait.map(|wait| quiet_since + wait);
+            let end_at = wait.map(|wait| quiet_since + wait);
             let until = end_at.map_or(beat_at, |end_at| end_at.min(beat_at));
             tokio::select! {
                 biased; // An end comes before another event.
-                changed = self.endings.changed(), if end_at.is_none_or(|end_at| end_at > Instant::now()) => {
+                changed = endings.changed(), if end_at.is_none_or(|end_at| end_at > Instant::now()) => {
                     if changed.is_err() {
-                        return Ended::Quietly;
+                        return End::Quiet;
                     }
                 }
                 () = sleep_until(until) => {
                     let is_over = end_at.is_some_and(|end_at| end_at <= Instant::now());
                     if is_over && self.told == self.after {
-                        return Ended::Quietly;
+                        return End::Quiet;
                     }
-                    if let Err(ended) = self.send(self.after, None).await {
-                        return ended;
+                    self.told = self.after;
+                    if let Err(end) = teller.send(answer(self.after, None)).await {
+                        return end;
                     }
                     if is_over {
-                        return Ended::Quietly;
+                        return End::Quiet;
                     }
                     beat_at = Instant::now() + HEARTBEAT;
                 }
             }
         }
     }
+}
 
-    /// Tells the next page; false if there is nothing behind the last one.
-    async fn tell_page(&mut self) -> Result<bool, Ended> {
+impl Paged for Feed {
+    type Answer = Answer;
+
+    async fn page(&mut self) -> Result<Page<Answer>, End> {
         let (after, after_id) = (self.after, self.after_id);
         let read = || async {
             let wanted = Arc::clone(&self.wanted);
-            let read = move |reader: &dyn RunReader| page(reader, after, after_id, &wanted);
-            let page = self.runs.runs.readers().read(read).await;
-            page.map_err(Rejection::from)
+            let read = move |reader: &dyn RunReader| stretch(reader, after, after_id, &wanted);
+            let stretch = self.runs.runs.readers().read(read).await;
+            stretch.map_err(Rejection::from)
         };
-        let page = self.runs.in_turn(read).await?;
-        if after == 0 && page.removed > 0 {
+        let stretch = self.runs.in_turn(read).await?;
+        if after == 0 && stretch.removed > 0 {
             // The next look begins there.
-            self.after = page.removed;
-            return Ok(true);
+            self.after = stretch.removed;
+            return Ok(Page {
+                answers: Vec::new(),
+                has_more: true,
+            });
         }
-        if after < page.removed || after > page.last || !page.has_id {
-            return Err(Ended::Because(cursor_gone(page.removed, page.last)));
+        if after < stretch.removed || after > stretch.last || !stretch.has_id {
+            return Err(End::Because(cursor_gone(stretch.removed, stretch.last)));
         }
         self.after_id = None;
-        if page.until == after {
-            return match page.damaged {
-                None => Ok(false),
-                Some(place) => Err(Ended::Because(event_damaged("run", place))),
-            };
+        let has_more = stretch.until != after;
+        if let Some(place) = stretch.damaged.filter(|_| !has_more) {
+            return Err(End::Because(event_damaged("run", place)));
         }
-        for (place, event) in page.events {
-            self.send(place, Some(event)).await?;
-        }
-        self.after = page.until;
-        Ok(true)
-    }
-
-    async fn send(&mut self, place: u64, event: Option<v1::CloudEvent>) -> Result<(), Ended> {
-        self.told = place;
-        let answer = Answer {
-            sequence: signed(place),
-            event,
-        };
-        self.answers.send(Ok(answer)).await.map_err(|_| Ended::Quietly)
+        self.after = stretch.until;
+        self.told = stretch.events.last().map_or(self.told, |(place, _)| *place);
+        let events = stretch.events.into_iter();
+        Ok(Page {
+            answers: events.map(|(place, event)| answer(place, Some(event))).collect(),
+            has_more,
+        })
     }
 }
 
-/// A page, as a reader gets it.
-struct Page {
+fn answer(place: u64, event: Option<v1::CloudEvent>) -> Answer {
+    Answer {
+        sequence: signed(place),
+        event,
+    }
+}
+
+/// Runs that ended one after the other.
+struct Stretch {
     events: Vec<(u64, v1::CloudEvent)>,
     /// The place of the last run that was read; where the page began if there was none.
     until: u64,
@@ -223,12 +199,12 @@ struct Page {
     has_id: bool,
 }
 
-fn page(
+fn stretch(
     reader: &dyn RunReader,
     after: u64,
     after_id: Option<RunId>,
     wanted: &Wanted,
-) -> Result<Page, StoreFault> {
+) -> Result<Stretch, StoreFault> {
     // Before the page: what is removed in between is seen to be removed.
     let has_id = match after_id {
         Some(id) => !endings::is_another_at(reader, after, id.as_bytes())?,
@@ -240,7 +216,7 @@ fn page(
         let event = endings::event(reader, run, &wanted.source, usize::MAX)?;
         events.extend(event.map(|event| (*place, event)));
     }
-    Ok(Page {
+    Ok(Stretch {
         events,
         until: page.runs.last().map_or(after, |(place, _)| *place),
         damaged: page.damaged,
@@ -250,11 +226,7 @@ fn page(
     })
 }
 
-/// How long a stream is silent at most.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A day.
 const WAIT_MS_MAX: i64 = 86_400_000;
-/// Answers that wait for a reader. Each has some kilobytes at most: the texts of a run's row, and its error.
-const ANSWERS_AHEAD: usize = 16;
 /// Runs that are read at a time.
 const PAGE: usize = 16;

@@ -8,11 +8,10 @@ use escapement_runs_host::RunsHost;
 use escapement_runs_shell::RunsHandle;
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, StoredNotice};
+use escapement_transport::Recipient;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::watch_notices_response::Told;
 use prost::Message;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 
 use super::Runs;
 use crate::caller::Caller;
@@ -21,7 +20,7 @@ use crate::fields::Fields;
 use crate::resolution::{SESSION_ID_CHARS_MAX, owner};
 use crate::session_service;
 use crate::views::{signed, uuid_text};
-use crate::watching::{self, End, Watched, Watcher};
+use crate::watching::{self, Answers, End, Page, Paged, Watched};
 
 type Answer = v1::WatchNoticesResponse;
 
@@ -66,7 +65,8 @@ impl Runs {
         &self,
         request: v1::WatchNoticesRequest,
         caller: &Caller,
-    ) -> Result<ReceiverStream<Result<Answer, Status>>, Rejection> {
+        recipient: Recipient,
+    ) -> Result<Answers<Answer>, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         fields.session_id("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);
@@ -109,10 +109,11 @@ impl Runs {
             user_id,
             after,
         };
-        Ok(watching::start(notices, follow))
+        Ok(watching::watch(notices, follow, recipient))
     }
 }
 
+#[derive(Clone)]
 struct WatchedNotices {
     runs: RunsHandle,
     stream: String,
@@ -123,35 +124,32 @@ struct WatchedNotices {
     after: u64,
 }
 
-impl Watched for WatchedNotices {
+impl Paged for WatchedNotices {
     type Answer = Answer;
 
+    async fn page(&mut self) -> Result<Page<Answer>, End> {
+        let (stream, after) = (self.stream.clone(), self.after);
+        let read = move |reader: &dyn RunReader| next(reader, &stream, after);
+        let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
+        let (page, until) = read.ok_or_else(cursor_gone)?;
+        let has_more = page.len() == PAGE;
+        self.after = match has_more {
+            true => page.last().map_or(after, |stored| stored.number),
+            // The cursor of a user with few notices stays young.
+            false => until.max(after),
+        };
+        let notices = page.into_iter().filter_map(|stored| view(stored, &self.user_id));
+        Ok(Page {
+            answers: notices.map(|notice| answer(Told::Notice(notice))).collect(),
+            has_more,
+        })
+    }
+}
+
+impl Watched for WatchedNotices {
     async fn heartbeat(&mut self) -> Result<Answer, End> {
         let cursor = signed(self.after);
         Ok(answer(Told::Heartbeat(v1::NoticesHeartbeat { cursor })))
-    }
-
-    async fn tell(&mut self, watcher: &Watcher<Answer>) -> Result<bool, End> {
-        let mut has_told = false;
-        loop {
-            let (stream, after) = (self.stream.clone(), self.after);
-            let read = move |reader: &dyn RunReader| next(reader, &stream, after);
-            let read = self.runs.readers().read(read).await.map_err(Rejection::from)?;
-            let (page, until) = read.ok_or_else(cursor_gone)?;
-            let is_last = page.len() < PAGE;
-            for stored in page {
-                self.after = stored.number;
-                if let Some(notice) = view(stored, &self.user_id) {
-                    watcher.send(answer(Told::Notice(notice))).await?;
-                    has_told = true;
-                }
-            }
-            if is_last {
-                // The cursor of a user with few notices stays young.
-                self.after = self.after.max(until);
-                return Ok(has_told);
-            }
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use escapement_runs_shell::RunsHandle;
 use escapement_scaler::Scaler;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_transport::judged::judged_only;
+use escapement_transport::response_budget::ResponseBudget;
 use escapement_wire::DESCRIPTORS;
 use escapement_wire::externalscaler::external_scaler_server::ExternalScalerServer;
 use escapement_wire::runs::v1::action_service_server::ActionServiceServer;
@@ -142,7 +143,7 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
                 .max_decoding_message_size(message_bytes_max(CallClass::Reflections)),
         );
     if let Some(runs) = runs {
-        add_runs(&mut routes, runs);
+        add_runs(&mut routes, runs, &edge.answers);
     }
     (judged_only(routes.routes()).prepare(), health)
 }
@@ -171,7 +172,7 @@ impl RunsSetup {
 }
 
 /// Runs, saved plans, what people are asked, and what operators say of actions.
-fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
+fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup, answers: &ResponseBudget) {
     let RunsSetup {
         handle,
         runs,
@@ -179,7 +180,8 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup) {
     } = setup;
     let bytes_max = message_bytes_max(CallClass::Writes);
     let plans = triggers.in_samples_of(escapement_runs_api::Plans::new(handle.clone()));
-    let inbox = escapement_runs_api::Inbox::new(handle.clone());
+    let inbox = escapement_runs_api::Inbox::new(handle.clone()).with_answers(answers.clone());
+    let runs = runs.with_answers(answers.clone());
     let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
     let artifacts = escapement_runs_api::Artifacts::new(handle.clone());

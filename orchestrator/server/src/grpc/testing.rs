@@ -17,10 +17,12 @@ use escapement_store::{
     RemovedExecution, SettledPage, Store, StoreFault, StoredExecution, StoredSummary, Write,
 };
 use escapement_store_kit::Memory;
+use escapement_transport::{CallClass, Recipient};
 use escapement_wire::v1;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tonic::Extensions;
 
 /// What a test looks at, and the edge that it asks.
 pub(crate) struct Stage {
@@ -46,6 +48,11 @@ impl Reads {
 }
 
 impl Stage {
+    /// A watcher inside of the process.
+    pub(crate) fn recipient(&self) -> Recipient {
+        Recipient::new(&self.edge.answers, CallClass::Watches, &Extensions::default())
+    }
+
     /// Nothing was accepted yet.
     pub(crate) fn start(removal: Removal) -> Self {
         Self::with_records(removal, |_| {})

@@ -3,7 +3,7 @@
 
 use crate::grpc::{Answers, Edge, execution_id};
 use escapement_codec::archive::file::{Pieces, pieces};
-use escapement_transport::ConnectionAbort;
+use escapement_transport::Recipient;
 use escapement_transport::response_budget::{Budgeted, TakeDeadline};
 use escapement_wire::v1;
 use futures_core::Stream;
@@ -15,13 +15,13 @@ impl Edge {
     pub(crate) async fn export_execution(
         &self,
         request: &v1::ExportExecutionRequest,
-        abort: Option<ConnectionAbort>,
+        recipient: &Recipient,
     ) -> Result<Response<Answers<v1::ExportExecutionResponse>>, Status> {
         let execution_id = execution_id(&request.execution_id)?;
         let Budgeted { value: record, room } = self.record(execution_id).await?;
         Ok(Response::new(Box::pin(Export {
+            _until_taken: recipient.take_over(room)?,
             pieces: pieces(record),
-            _until_taken: room.until_taken(abort),
         })))
     }
 }

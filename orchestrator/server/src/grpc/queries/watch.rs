@@ -12,9 +12,9 @@ use escapement_codec::{audit, audit_pages};
 use escapement_contract::{AuditEntry, Persisted};
 use escapement_engine::{Input, IsAll, Piece, Watch, Watched};
 use escapement_model::ExecutionId;
+use escapement_transport::Recipient;
 use escapement_transport::response_budget::{Budgeted, TakeDeadline};
-use escapement_transport::share::{AnswerShare, Tenant};
-use escapement_transport::{CallClass, ConnectionAbort};
+use escapement_transport::share::Tenant;
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::pin::Pin;
@@ -33,12 +33,11 @@ impl Edge {
         execution_id: ExecutionId,
         from_sequence: u64,
         after_hash: Option<[u8; 32]>,
-        abort: Option<ConnectionAbort>,
-        share: AnswerShare,
+        recipient: Recipient,
     ) -> Result<Answers<v1::WatchExecutionResponse>, Status> {
         let watcher = Watcher {
             edge: self.clone(),
-            share,
+            recipient: recipient.clone(),
             execution_id,
             next_sequence: from_sequence.max(1),
             after_hash,
@@ -46,7 +45,7 @@ impl Edge {
         Ok(Box::pin(WatchStream {
             // What is wrong with the question is the answer to the call; so this waits for no entry.
             state: watcher.ask(false).await?,
-            abort,
+            recipient,
             last: None,
         }))
     }
@@ -90,7 +89,7 @@ impl Edge {
 /// The answers to one watcher. Asks for the next piece of the record only when the last one is sent.
 struct WatchStream {
     state: WatchState,
-    abort: Option<ConnectionAbort>,
+    recipient: Recipient,
     /// The room for the result, once it is on its way.
     last: Option<TakeDeadline>,
 }
@@ -144,8 +143,7 @@ impl Stream for WatchStream {
                 },
                 WatchState::Last(last) => {
                     let Budgeted { value, room } = *last;
-                    let abort = self.abort.take();
-                    self.last.get_or_insert_with(|| room.until_taken(abort));
+                    self.last = Some(self.recipient.until_taken(room));
                     return Poll::Ready(Some(Ok(value)));
                 }
                 WatchState::Asking(mut asking) => {
@@ -172,8 +170,7 @@ impl Stream for WatchStream {
 /// Who watches, and how far it has come.
 struct Watcher {
     edge: Edge,
-    /// With whose bytes its answers count.
-    share: AnswerShare,
+    recipient: Recipient,
     execution_id: ExecutionId,
     next_sequence: u64,
     /// What the caller says the hash of the entry before is, until that is judged.
@@ -225,7 +222,7 @@ impl Watcher {
         loop {
             let record = self
                 .edge
-                .keep_record(self.share.tenant(), self.execution_id, settlement.take())
+                .keep_record(self.recipient.tenant(), self.execution_id, settlement.take())
                 .await?;
             let after_hash = self.after_hash.as_ref().map(|hash| hash.as_slice());
             let find = || record.look(|record| record.find(self.next_sequence, after_hash));
@@ -252,14 +249,13 @@ impl Watcher {
             match last.transpose()? {
                 Some(Ok(last)) => return Ok(last),
                 Some(Err(bytes)) => {
-                    let wait = self.edge.answers.wait(&self.share, CallClass::Watches, bytes);
-                    room = Some(wait.await?);
+                    room = Some(self.recipient.wait(bytes).await?);
                 }
                 // The room took longer than the record is kept.
                 None => {
                     let keep = self
                         .edge
-                        .keep_record(self.share.tenant(), self.execution_id, None);
+                        .keep_record(self.recipient.tenant(), self.execution_id, None);
                     record = keep.await?;
                 }
             }

@@ -6,8 +6,7 @@ use crate::status::Rejection;
 use crate::storage::readers::{ReadClass, Readers};
 use escapement_sinks::{Delivery, FeedSource, ReadFrom, Wanted};
 use escapement_store::{Reader, StoreFault};
-use escapement_transport::ConnectionAbort;
-use escapement_transport::share::AnswerShare;
+use escapement_transport::{CallClass, Recipient};
 use escapement_wire::v1;
 use escapement_wire::v1::event_service_server::EventService;
 use tonic::{Extensions, Request, Response, Status};
@@ -25,9 +24,7 @@ impl Events {
 
     fn delivery(&self, extensions: &Extensions) -> Delivery {
         Delivery {
-            answers: self.edge.answers.clone(),
-            share: AnswerShare::of(extensions),
-            abort: extensions.get::<ConnectionAbort>().cloned(),
+            recipient: Recipient::new(&self.edge.answers, CallClass::Subscriptions, extensions),
             closing: self.edge.closing.clone(),
         }
     }

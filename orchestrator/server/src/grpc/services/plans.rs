@@ -14,8 +14,8 @@ use crate::storage::readers::ReadClass;
 use escapement_engine::{Ended, Input};
 use escapement_model::ExecutionId;
 use escapement_transport::response_budget::{Budgeted, with_room};
-use escapement_transport::share::{AnswerShare, CallTenant};
-use escapement_transport::{CallClass, ConnectionAbort};
+use escapement_transport::share::CallTenant;
+use escapement_transport::{CallClass, Recipient};
 use escapement_wire::v1;
 use escapement_wire::v1::plan_execution_service_server::PlanExecutionService;
 use std::time::Duration;
@@ -135,15 +135,14 @@ impl PlanExecutionService for Plans {
         &self,
         request: Request<v1::WatchExecutionRequest>,
     ) -> Result<Response<Self::WatchExecutionStream>, Status> {
-        let abort = request.extensions().get::<ConnectionAbort>().cloned();
-        let share = AnswerShare::of(request.extensions());
+        let recipient = Recipient::new(&self.edge.answers, CallClass::Watches, request.extensions());
         let execution_id = self.visible(&request, |request| &request.execution_id).await?;
         let request = request.into_inner();
         let from_sequence = from_sequence(request.from_sequence)?;
         let after_hash = after_hash(&request.after_hash, from_sequence)?;
         let watch = self
             .edge
-            .watch(execution_id, from_sequence, after_hash, abort, share);
+            .watch(execution_id, from_sequence, after_hash, recipient);
         Ok(Response::new(watch.await?))
     }
 
@@ -186,8 +185,8 @@ impl PlanExecutionService for Plans {
         request: Request<v1::ExportExecutionRequest>,
     ) -> Result<Response<Self::ExportExecutionStream>, Status> {
         self.visible(&request, |request| &request.execution_id).await?;
-        let abort = request.extensions().get::<ConnectionAbort>().cloned();
-        self.edge.export_execution(request.get_ref(), abort).await
+        let recipient = Recipient::new(&self.edge.answers, CallClass::Reads, request.extensions());
+        self.edge.export_execution(request.get_ref(), &recipient).await
     }
 
     async fn simulate_plan(

@@ -85,11 +85,7 @@ async fn read_all(mut answers: Answers<v1::WatchExecutionResponse>) -> Vec<i64> 
 #[tokio::test]
 async fn a_settled_record_is_read_once_however_large_it_is() {
     let (stage, id) = settled_before(300, 20_000);
-    let answers = stage
-        .edge
-        .watch(id, 2, None, None, AnswerShare::default())
-        .await
-        .unwrap();
+    let answers = stage.edge.watch(id, 2, None, stage.recipient()).await.unwrap();
     assert_eq!(read_all(answers).await, (2..=300).collect::<Vec<_>>());
     assert_eq!(stage.reads.n_records.load(Ordering::Relaxed), 1);
 }
@@ -112,11 +108,7 @@ async fn a_large_record_is_read_once_for_all_its_pages_and_then_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_reads_slowly_loses_the_record_and_not_its_place() {
     let (stage, id) = settled_before(4, 20_000);
-    let mut answers = stage
-        .edge
-        .watch(id, 1, None, None, AnswerShare::default())
-        .await
-        .unwrap();
+    let mut answers = stage.edge.watch(id, 1, None, stage.recipient()).await.unwrap();
     for sequence in 1..=4 {
         let answer = answers.next().await.unwrap().unwrap();
         assert_eq!(answer.entry.unwrap().sequence, sequence);
@@ -134,15 +126,9 @@ async fn a_watcher_that_reads_slowly_loses_the_record_and_not_its_place() {
 async fn a_watcher_whose_record_is_being_read_holds_up_no_caller_that_repeats_its_request() {
     let (stage, id) = settled_before(1, 20_000);
     let held_up = stage.reads.hold_up();
-    let edge = stage.edge.clone();
-    let watcher = tokio::spawn(async move {
-        read_all(
-            edge.watch(id, 1, None, None, AnswerShare::default())
-                .await
-                .unwrap(),
-        )
-        .await
-    });
+    let (edge, recipient) = (stage.edge.clone(), stage.recipient());
+    let watcher =
+        tokio::spawn(async move { read_all(edge.watch(id, 1, None, recipient).await.unwrap()).await });
     wait_for("the watcher to read", || {
         stage.reads.n_records.load(Ordering::Relaxed) == 1
     })
