@@ -10,6 +10,8 @@
 mod corpus;
 mod flips;
 mod forging;
+mod frozen;
 mod kinds;
 mod readers;
+mod rows;
 mod stage;

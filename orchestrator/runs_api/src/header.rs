@@ -68,3 +68,11 @@ impl Header {
         Bytes::from(self.encode_to_vec())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn headers_are_encoded_as_they_ever_were() {
+        escapement_store_kit::frozen::check::<super::Header>("header");
+    }
+}

@@ -74,3 +74,11 @@ pub(super) fn view(found: &Definition, kept: &Kept, progress: &Progress) -> v1::
         etag: found.version.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goals_are_encoded_as_they_ever_were() {
+        escapement_store_kit::frozen::check::<super::Kept>("goal");
+    }
+}

@@ -272,3 +272,15 @@ impl Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Kept, KeptFiring};
+    use escapement_store_kit::frozen;
+
+    #[test]
+    fn triggers_and_firings_are_encoded_as_they_ever_were() {
+        frozen::check::<Kept>("trigger");
+        frozen::check::<KeptFiring>("firing");
+    }
+}
