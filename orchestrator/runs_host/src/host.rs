@@ -210,7 +210,7 @@ impl RunsHost {
                 batch.add(write_of(&queued));
             }
             self.written.push(queued.written());
-            if planted::is_on(Bug::RunEffectsEarly) {
+            if planted::is_on(Bug::RunEffectsEarly) || planted::is_on(Bug::RunAcceptEarly) {
                 let early = self
                     .written
                     .iter_mut()

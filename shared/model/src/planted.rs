@@ -88,6 +88,12 @@ bugs! {
     // Runs.
     /// What a run wants done leaves before it is durable.
     RunEffectsEarly = "run-effects-early",
+    /// An attempt is accepted before its intent is durable.
+    RunAcceptEarly = "run-accept-early",
+    /// A run has the outcome of an attempt before its execution has durably ended.
+    RunOutcomeEarly = "run-outcome-early",
+    /// Readers see entries that are not durable.
+    RunShownEarly = "run-shown-early",
     /// Of the writes of a commit the last one is left out.
     RunWriteDropped = "run-write-dropped",
     /// The request that has made a run is not remembered.

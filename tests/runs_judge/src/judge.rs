@@ -7,6 +7,7 @@ mod bounds;
 mod constraints;
 mod deeds;
 mod firings;
+mod joint;
 mod ledger;
 mod models;
 mod money;
@@ -33,6 +34,7 @@ use ledger::Execution;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use firings::{Overlap, Rule};
+pub use joint::{Accepted, Shown};
 pub use told::{Done, Told};
 
 /// Something that must not be.
@@ -78,6 +80,8 @@ pub struct Judge {
     /// Times of the last two commits, in milliseconds of the simulation.
     looked_at_ms: [u64; 2],
     firings: firings::Firings,
+    /// Rows that were shown outside, each with its highest version and the run with which it may be removed.
+    shown: joint::ShownRows,
     /// What the store has removed.
     removed: BTreeSet<[u8; 16]>,
     findings: Vec<Finding>,

@@ -24,7 +24,12 @@
 //! | RI17 | no other revision and no fork makes an effect again that completed or is in doubt, unless the law or a person allows it |
 //! | RI18 | every revision keeps to the constraints of its run and of its plan; a run completes with what it must make, seen to be right |
 //! | RI19 | steps run at once only as the plan, its marks and the policy say, and no more of them than may |
+//! | J1 | no execution of an attempt is durable without its intent in a journal |
+//! | J2 | no outcome of an attempt is in a journal without the durable end of its execution, which has the same outcome |
+//! | J3 | no row that was shown outside is absent, or older, after a power cut |
+//! | J4 | no limit ends a run ahead of an outcome, or the end of a child run, that had arrived |
 //!
+//! RI1 and RI3 judge the same by messages and single entries; J1 to J4 need the stores alone.
 //! Of RI16 the driver judges that one run of a saved plan lives.
 
 mod canonical;
@@ -32,11 +37,11 @@ mod journal;
 mod judge;
 mod wire;
 
-pub use judge::{Bounds, Done, Finding, Judge, Overlap, Row, Rule, Told};
+pub use judge::{Accepted, Bounds, Done, Finding, Judge, Overlap, Row, Rule, Shown, Told};
 pub use wire::Value;
 
 /// Names of the invariants that are judged here.
-pub const INVARIANTS: [&str; 19] = [
+pub const INVARIANTS: [&str; 23] = [
     "RI1", "RI2", "RI3", "RI4", "RI5", "RI6", "RI7", "RI8", "RI9", "RI10", "RI11", "RI12", "RI13", "RI14",
-    "RI15", "RI16", "RI17", "RI18", "RI19",
+    "RI15", "RI16", "RI17", "RI18", "RI19", "J1", "J2", "J3", "J4",
 ];

@@ -15,7 +15,8 @@ use escapement_host::recovery::{self, Unsettled};
 use escapement_host::{Batch, Committer, Host, Links, Message, Output, Route, WriteQueue};
 use escapement_model::{BootId, ExecutionId, InstanceId, Opaque, SessionId};
 use escapement_run::outcome::{ContractEnd, ContractError};
-use escapement_store::{Reader, Store};
+use escapement_runs_judge::Accepted;
+use escapement_store::{ListFilter, Reader, Store};
 use escapement_store_kit::{Memory, MemoryDisk};
 use escapement_wire::v1;
 use prost::Message as _;
@@ -57,6 +58,7 @@ pub(crate) struct Contract {
     pub(crate) offset_ms: i64,
     next_caller: u64,
     next_session: u64,
+    n_commits: u64,
     /// By the worker's place.
     sessions: BTreeMap<usize, (SessionKey, u64)>,
 }
@@ -88,6 +90,7 @@ impl Contract {
             offset_ms,
             next_caller: 1,
             next_session: 1,
+            n_commits: 0,
             sessions: BTreeMap::new(),
         };
         let moment = process.moment(now_ms);
@@ -253,8 +256,25 @@ impl Contract {
             let commit = self.writes.poll_commit();
             let answers = self.committer.handle_commit(&commit).map_err(drop)?;
             self.batch.stored.push(answers);
+            self.n_commits += 1;
         }
         Ok(wants)
+    }
+
+    /// Returns all durable executions.
+    pub(crate) fn executions(&self) -> Vec<Accepted> {
+        let listed = self.reader.list(&ListFilter::default(), None, usize::MAX);
+        let listed = listed.expect("a model of a disk reads").into_iter();
+        let accepted = listed.map(|summary| Accepted {
+            execution: *summary.execution_id.as_bytes(),
+            completed: summary.settled_at.map(|_| summary.status == COMPLETED),
+        });
+        accepted.collect()
+    }
+
+    /// Returns the number of commits that were acknowledged since the process started.
+    pub(crate) fn n_commits(&self) -> u64 {
+        self.n_commits
     }
 
     /// How an execution ended, as the store has it; `None` if it has not.
@@ -325,6 +345,8 @@ fn unix_ms(now_ms: u64, offset_ms: i64) -> i64 {
     START_UNIX_MS + i64::try_from(now_ms).expect("a simulation is short") + offset_ms
 }
 
+/// Status of an execution that completed, as the store numbers it.
+const COMPLETED: u8 = 1;
 /// How long a worker may go on without a heartbeat.
 pub(crate) const LEASE_MS: u64 = 15_000;
 /// Time between heartbeats.

@@ -16,6 +16,7 @@ mod plans;
 mod port;
 mod process;
 mod specs;
+mod stores;
 mod time;
 mod triggers;
 mod worker;

@@ -8,9 +8,10 @@ use crate::world::{Happening, World};
 use bytes::Bytes;
 use escapement_engine::{Ended, Refusal, Reply};
 use escapement_model::opaque::ValueView;
-use escapement_model::{ExecutionId, RunId};
+use escapement_model::planted::{self, Bug};
+use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::journal::{Doubt, Entry, Event};
-use escapement_run::outcome::{AttemptOutcome, classify, encoded};
+use escapement_run::outcome::{AttemptOutcome, ContractEnd, classify, encoded};
 use escapement_run::spec::Spec;
 use escapement_run::{Effect, Input, plan};
 use escapement_runs::NewRun;
@@ -29,7 +30,10 @@ impl World {
                 attempt_ms,
                 seen,
             } => {
-                self.judge.submitted(*execution_id.as_bytes(), &request);
+                // Nothing crosses a port if runs and executions share a commit.
+                if !planted::is_on(Bug::RunAcceptEarly) || self.judge.intends(execution_id.as_bytes()) {
+                    self.judge.submitted(*execution_id.as_bytes(), &request);
+                }
                 let run = self.process().host.run(run_id);
                 let awaited = Awaited {
                     run_id,
@@ -203,8 +207,10 @@ impl World {
             return;
         };
         let now = process.unix_ms(now_ms);
-        if let Input::Settled { execution_id, .. } = &input {
-            self.judge.came(*execution_id.as_bytes(), now);
+        match &input {
+            Input::Settled { execution_id, .. } => self.judge.came(*execution_id.as_bytes(), now),
+            Input::ChildEnded { run_id, .. } => self.judge.came(*run_id.as_bytes(), now),
+            _ => {}
         }
         if process.pause.ends_at_ms().is_some() {
             self.count("inputs that wait for a process that stands still");
@@ -279,11 +285,16 @@ impl World {
         let Some(end) = contract.end_of(execution_id) else {
             return self.plan(200, Happening::Sends { boot, execution_id });
         };
+        self.ends(execution_id, &end);
+    }
+
+    /// Delivers the end of an execution to its run.
+    fn ends(&mut self, execution_id: ExecutionId, end: &ContractEnd) {
         let Some(awaited) = self.process().port.remove(&execution_id) else {
             return;
         };
         self.judge.settled(*execution_id.as_bytes());
-        let outcome: AttemptOutcome = classify(&end, awaited.attempt_ms, awaited.seen);
+        let outcome: AttemptOutcome = classify(end, awaited.attempt_ms, awaited.seen);
         self.count("executions that ended");
         self.deliver(
             awaited.run_id,
@@ -292,6 +303,19 @@ impl World {
                 outcome,
             },
         );
+    }
+
+    /// Hands in an output while its execution is still being settled: a planted fault.
+    pub(crate) fn ends_early(&mut self, execution_id: ExecutionId, output: &Opaque) {
+        let end = ContractEnd {
+            output: Some(output.clone()),
+            error: None,
+            steps_executed: 1,
+            assigned: true,
+        };
+        if self.process.is_some() {
+            self.ends(execution_id, &end);
+        }
     }
 }
 

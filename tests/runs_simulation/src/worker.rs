@@ -11,6 +11,7 @@ use escapement_engine::{
     Assignment, AttemptReport, FromWorker, InFlight, InFlightPhase, KeepOrStop, RejectReason, ToWorker,
 };
 use escapement_model::codes::Severity;
+use escapement_model::planted::{self, Bug};
 use escapement_model::{AttemptToken, ExecutionId, InstanceId, Opaque};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -234,8 +235,11 @@ impl World {
         let outcome = result_of(body, self.now_ms, self.is_stormy, &mut self.files, &mut self.dice);
         body.finished = Some(outcome.clone());
         if let Outcome::Completed { output, .. } = &outcome {
-            let id = *body.execution_id.as_bytes();
-            self.judge.reported(id, output.as_encoded());
+            let id = body.execution_id;
+            self.judge.reported(*id.as_bytes(), output.as_encoded());
+            if planted::is_on(Bug::RunOutcomeEarly) {
+                self.ends_early(id, output);
+            }
         }
         self.report(place, token);
         if self.is_stormy && self.dice.percent(5) {

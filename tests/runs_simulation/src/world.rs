@@ -305,7 +305,12 @@ impl World {
             if contract.due_at_ms(now_ms).is_none_or(|due_ms| due_ms > now_ms) {
                 return;
             }
-            match contract.run(now_ms) {
+            let before = contract.n_commits();
+            let ran = contract.run(now_ms);
+            if contract.n_commits() != before {
+                self.compare_stores();
+            }
+            match ran {
                 Ok(wants) => wants.into_iter().for_each(|wants| self.carry_out(wants)),
                 Err(()) => {
                     self.count("fault: contract dies in a commit");
@@ -333,6 +338,7 @@ impl World {
             if process.stands_still() {
                 return;
             }
+            self.show_rows();
             self.effects_leave();
             if self.dice.percent(20) {
                 self.parks();
@@ -397,6 +403,7 @@ impl World {
             self.judge.fired(&process.firings());
         }
         process.check_timer(&mut self.judge);
+        self.compare_stores();
         self.effects_leave();
         let newly = self
             .judge
@@ -445,6 +452,8 @@ impl World {
             Ok(process) => {
                 process.show_found(&mut self.judge);
                 process.show(&mut self.judge);
+                self.find_rows_again(&process);
+                self.compare_stores();
                 if !self.triggers.is_empty() {
                     self.judge.fired(&process.firings());
                 }
@@ -467,6 +476,7 @@ impl World {
         let offset_ms = self.offset_ms();
         let contract = Contract::open(&self.contract_disk, self.now_ms, offset_ms, &mut self.dice);
         self.contract = Some(contract);
+        self.compare_stores();
         self.count("boots of the contract");
         for place in 0..self.workers.len() {
             let after_ms = self.dice.roll(500);

@@ -9,7 +9,7 @@ use escapement_runs_simulation::{Tally, simulate};
 const SEEDS: u64 = 400;
 
 /// What the default seeds must amount to at least, or they prove nothing: about a third of what they do.
-const FLOORS: [(&str, u64); 78] = [
+const FLOORS: [(&str, u64); 81] = [
     ("acknowledgements", 4_500),
     ("answers", 500),
     ("artifacts declared", 300),
@@ -34,6 +34,7 @@ const FLOORS: [(&str, u64); 78] = [
     ("ends", 590),
     ("entries", 15_000),
     ("events that fire", 75),
+    ("executions beside their intents", 100_000),
     ("executions that ended", 1_300),
     ("fallbacks that are called", 70),
     ("fault: answer lost", 60),
@@ -73,8 +74,10 @@ const FLOORS: [(&str, u64); 78] = [
     ("replans", 38),
     ("retries", 320),
     ("revisions within constraints", 180),
+    ("rows shown", 140_000),
     ("runs parked", 950),
     ("runs that verify", 60),
+    ("starts that find what was shown", 400),
     ("states of sessions that were read", 25),
     ("steps set back by those who allow no repetition", 50),
     ("steps that overlap", 30),

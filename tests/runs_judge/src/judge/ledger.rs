@@ -25,6 +25,8 @@ pub(super) struct Execution {
     pub(super) has_settled: bool,
     /// Its journal has its end.
     pub(super) is_over: bool,
+    /// End by the journal: true if it completed.
+    pub(super) outcome: Option<bool>,
 }
 
 impl Execution {
@@ -43,6 +45,7 @@ impl Execution {
             reported: None,
             has_settled: false,
             is_over: false,
+            outcome: None,
         }
     }
 }
@@ -54,6 +57,11 @@ impl Judge {
             execution.n_submitted_in_boot = 0;
         }
         self.firings.has_booted();
+    }
+
+    /// Returns true if a durable journal intends this execution.
+    pub fn intends(&self, execution: &[u8; 16]) -> bool {
+        self.executions.contains_key(execution)
     }
 
     // RI3, RI9

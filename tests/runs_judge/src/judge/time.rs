@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     stalls: Vec<Stall>,
-    /// Arrival times of outcomes, by their executions.
+    /// Arrival times of outcomes and of the ends of child runs, by their ids.
     came: BTreeMap<[u8; 16], i64>,
 }
 
@@ -133,8 +133,8 @@ impl Book {
         }
     }
 
-    // RUN-7.3, RUN-7.4, RUN-7.5, RUN-7.6
-    /// Checks that a limit was reached, and that no awaited outcome arrived before.
+    // RUN-7.3, RUN-7.4, RUN-7.6
+    /// Checks that a limit was reached.
     pub(super) fn is_over(&mut self, limit: u32, limit_ms: u64, desk: &mut Desk<'_>) {
         desk.count("limits that ended runs");
         self.active.over = Some((limit, limit_ms));
@@ -164,20 +164,40 @@ impl Book {
             let text = format!("is ended by limit {limit} of {limit_ms} ms at {reached_ms} ms");
             desk.finds("RI8", &text);
         }
+        self.is_not_late(limit, desk);
+    }
+
+    // J4, RUN-7.5
+    /// Checks that no awaited outcome arrived before the limit that ended the run.
+    fn is_not_late(&self, limit: u32, desk: &mut Desk<'_>) {
         let at = self.at.saturating_sub_unsigned(self.active.ahead_ms);
         let came = &desk.clock.came;
+        let came_before = |id: &[u8; 16]| came.get(id).is_some_and(|came| *came < at);
         // Running steps are skipped directly before the end of their run.
         let awaits = |it: &Execution| {
             let stage = self.stage_of(it.unit);
             let live = self.unit(it.unit).and_then(|unit| unit.live);
             live == Some(it.attempt) && matches!(stage, Some(Stage::Running | Stage::Left))
         };
-        let mut before = desk.executions.iter().filter(|(id, execution)| {
-            execution.run == self.id && came.get(*id).is_some_and(|came| *came < at) && awaits(execution)
-        });
-        if let Some((_, execution)) = before.next() {
-            let text = format!("limit {limit} goes before the outcome of {:?}", execution.unit);
-            desk.finds("RI8", &text);
+        let executions = desk.executions.iter();
+        let mut before = executions
+            .filter(|(id, execution)| execution.run == self.id && came_before(id) && awaits(execution));
+        let of_attempt = before
+            .next()
+            .map(|(_, execution)| format!("{:?}", execution.unit));
+        let running = self
+            .steps
+            .iter()
+            .filter(|step| matches!(step.stage, Stage::Running | Stage::Left));
+        let children = running
+            .flat_map(|step| step.units.values())
+            .filter_map(|unit| unit.child.as_deref());
+        let mut ended = children
+            .filter_map(|child| <[u8; 16]>::try_from(child).ok())
+            .filter(came_before);
+        let of_child = ended.next().map(|child| format!("child {}", uuid(&child)));
+        if let Some(late) = of_attempt.or(of_child) {
+            desk.finds("J4", &format!("limit {limit} goes before the outcome of {late}"));
         }
     }
 
@@ -214,9 +234,9 @@ impl Judge {
     }
 
     // RUN-7.5
-    /// Notes the arrival of an outcome at the process, by its own clock.
-    pub fn came(&mut self, execution: [u8; 16], at: i64) {
-        self.clock.came.entry(execution).or_insert(at);
+    /// Notes the arrival of an outcome, or of the end of a child run, at the process, by its own clock.
+    pub fn came(&mut self, id: [u8; 16], at: i64) {
+        self.clock.came.entry(id).or_insert(at);
     }
 
     /// Starts the clock of a new process, after all older entries were shown.

@@ -229,6 +229,7 @@ impl Book {
         desk.deeds.ended(&id, output.class, self.at);
         if let Some(execution) = desk.executions.get_mut(&id) {
             execution.is_over = true;
+            execution.outcome = Some(completed);
             let (reported, has_settled) = (execution.reported.clone(), execution.has_settled);
             if !has_settled {
                 let text = format!("{unit:?} has an outcome, and its execution has not ended");
