@@ -13,9 +13,10 @@ mod small;
 mod telemetry;
 mod validation;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use escapement_tests::Fault;
+use escapement_tests::{Fault, PrivateDirectory};
 
 use crate::curves;
 use crate::options::Options;
@@ -37,6 +38,10 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
         }
     };
     let extent = &options.extent;
+    if options.in_memory {
+        PrivateDirectory::place_in(Path::new(MEMORY))?;
+        println!("stores in memory, at {MEMORY}");
+    }
     for group in GROUPS.into_iter().filter(|group| options.selects(group)) {
         tell(match group {
             "single" => small::single(extent).await?,
@@ -64,6 +69,8 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// File system in memory of every Linux.
+const MEMORY: &str = "/dev/shm";
 /// What can be asked for alone.
 const GROUPS: [&str; 15] = [
     "single",

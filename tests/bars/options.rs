@@ -27,11 +27,16 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     /// Keep what is measured.
     pub(crate) writes: bool,
+    /// Place the stores in memory instead of on the disk.
+    pub(crate) in_memory: bool,
 }
 
 impl Options {
-    /// Returns true for a group of bars that is wanted.
+    /// Returns true for a group of bars that is wanted. Pages of a store in memory are never dropped from a cache.
     pub(crate) fn selects(&self, name: &str) -> bool {
+        if self.in_memory && name == "restart" {
+            return false;
+        }
         self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }
 }
@@ -45,6 +50,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         match argument.as_str() {
             "--quick" => options.extent = Extent::QUICK,
             "--write" => options.writes = true,
+            "--memory" => options.in_memory = true,
             "--curves" => task = Task::Curves,
             "--only" => {
                 let part = arguments.next().ok_or("`--only` takes a part of a name")?;
@@ -60,10 +66,17 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             other => return Err(format!("unknown argument `{other}`\n{USAGE}")),
         }
     }
-    Ok(task(options))
+    let task = task(options);
+    match &task {
+        Task::Bars(options) if options.in_memory && options.writes => {}
+        Task::Curves(options) if options.in_memory => {}
+        _ => return Ok(task),
+    }
+    Err(format!("`--memory` measures bars, and keeps nothing\n{USAGE}"))
 }
 
-const USAGE: &str = "usage: cargo bars -- [--curves | --write] [--quick] [--only PART_OF_A_NAME]...";
+const USAGE: &str =
+    "usage: cargo bars -- [--curves | --write | --memory] [--quick] [--only PART_OF_A_NAME]...";
 
 #[cfg(test)]
 mod tests {
@@ -91,6 +104,19 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(parsed("--curves --only latency"), Ok(Task::Curves(options)));
+    }
+
+    #[test]
+    fn figures_of_stores_in_memory_are_not_kept() {
+        let options = Options {
+            in_memory: true,
+            ..Options::default()
+        };
+        assert!(options.selects("single") && !options.selects("restart"));
+        assert_eq!(parsed("--memory"), Ok(Task::Bars(options)));
+        for kept in ["--memory --write", "--memory --curves"] {
+            assert!(parsed(kept).unwrap_err().contains("`--memory`"), "{kept}");
+        }
     }
 
     #[test]

@@ -1,21 +1,43 @@
 //! Directories that one test owns. Removed at the end, kept when the test fails.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::Fault;
+
+/// Parent of all directories of this process, if it is not the one for temporary files.
+static PARENT: OnceLock<PathBuf> = OnceLock::new();
 
 /// A directory of its own for one test. Removed on drop, unless the thread panics.
 #[derive(Debug)]
 pub struct PrivateDirectory(PathBuf);
 
 impl PrivateDirectory {
+    /// Makes all directories of this process in `parent`.
+    ///
+    /// # Errors
+    /// It does not exist, or another parent is set.
+    pub fn place_in(parent: &Path) -> Result<(), Fault> {
+        let parent = parent
+            .canonicalize()
+            .map_err(|fault| format!("cannot use {}: {fault}", parent.display()))?;
+        PARENT
+            .set(parent)
+            .map_err(|other| format!("directories of this process cannot move to {}", other.display()).into())
+    }
+
+    /// Returns the parent of all directories of this process.
+    pub fn parent() -> PathBuf {
+        PARENT.get().cloned().unwrap_or_else(std::env::temp_dir)
+    }
+
     /// Makes an empty directory whose name tells what it is for.
     ///
     /// # Errors
     /// The file system's.
     pub fn new(purpose: &str) -> Result<Self, Fault> {
         let name = format!("escapement-{purpose}-{}", crate::fresh_id());
-        let path = std::env::temp_dir().join(name);
+        let path = Self::parent().join(name);
         std::fs::create_dir_all(&path).map_err(|fault| format!("cannot make {}: {fault}", path.display()))?;
         // Workers compare resolved paths with their root.
         Ok(Self(path.canonicalize()?))

@@ -71,7 +71,7 @@ fn field(file: &str, name: &str) -> Result<String, Fault> {
 
 /// Returns the type of the file system that temporary directories lie on.
 fn file_system() -> Result<String, Fault> {
-    let directory = std::env::temp_dir().canonicalize()?;
+    let directory = PrivateDirectory::parent().canonicalize()?;
     let mounts = fs::read_to_string("/proc/mounts")?;
     let holding = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
