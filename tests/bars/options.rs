@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_stores_in_memory_are_not_kept() {
+    fn results_of_stores_in_memory_are_not_written() {
         let options = Options {
             in_memory: true,
             ..Options::default()
