@@ -1,7 +1,7 @@
 //! Webhooks: what is believed and what is not.
 
 use crate::plan_words::{call, document, text};
-use crate::triggers::firings;
+use crate::triggers::{created, firings};
 use crate::world::{LIMIT, World};
 use escapement_tests::wait_for;
 use serde_json::{Value, json};
@@ -239,6 +239,40 @@ async fn s67_a_delivery_is_believed_by_its_signature_its_time_and_its_id() {
         .await;
     hook.trigger_id = trigger_id;
     assert_eq!(hook.post("d-5", 0, b"{}", None).await.0, 401);
+    world.close().await;
+}
+
+// RUN-6.8
+#[tokio::test]
+async fn s55_starters_in_a_chain_of_triggers_do_not_approve_its_last_run() {
+    let mut world = World::start_with(|settings| settings.flag("--webhook-listen", "127.0.0.1:0")).await;
+    let mut hook = Hook::new([7; 32]);
+    let nothing = json!({ "document": document(json!([])), "autonomy_level": 4 });
+    let first =
+        json!({ "name": "hook", "user_id": "ada", "run": nothing, "webhook": { "secret": hook.secret() } });
+    hook.trigger_id = created(&world, first).await;
+    let plan = document(json!([call("a", "script.pure", json!({}))]));
+    let guarded = json!({ "document": plan, "autonomy_level": 1, "policy": { "four_eyes": true } });
+    let after = json!({ "type": "run_completed", "equals": { "trigger_id": hook.trigger_id } });
+    let second = json!({ "name": "next", "user_id": "bob", "run": guarded, "event": after });
+    let second = created(&world, second).await;
+    hook.finds(&world).await;
+    let (status, said) = hook.post("d-1", 0, b"{}", None).await;
+    assert_eq!(status, 202, "{said}");
+    let fired = async || firings(&world, &second).await.pop();
+    let firing = wait_for("the second firing", LIMIT, fired).await.unwrap();
+    assert_eq!(firing["fired_by"], "ada", "{firing}");
+    // The chain is known after a restart, too.
+    world.crash().await;
+    let run_id = text(&firing["run_id"]);
+    let request = world.open_request(&run_id).await;
+    let approve = || json!({ "approval": { "approve": {} } });
+    for who in ["ada", "bob"] {
+        let refusal = world.respond_as(&request, who, approve()).await.unwrap_err();
+        assert_eq!(refusal.reason, "SELF_APPROVAL", "{who}");
+    }
+    world.respond_as(&request, "eve", approve()).await.unwrap();
+    assert_eq!(world.ended(&run_id).await["state"], "completed");
     world.close().await;
 }
 

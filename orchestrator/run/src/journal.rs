@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use prost::{Message, Oneof};
 
+pub use crate::responder::{Responder, ResponderKind};
 pub use artifacts::{ArtifactCreated, ArtifactVerified, RunVerifying};
 pub use attempts::{
     Evaluated, EvaluationRequested, Failure, OutcomeClass, StepRetrying, Stored, ToolCalled, ToolOutput,
@@ -34,7 +35,6 @@ pub use ends::{Limit, RunCompleted, RunFailed, TimeoutError};
 pub use models::{AskedCall, BudgetAwaited, BudgetWarning, ToolsAsked, Usage};
 pub use people::{
     AnswerType, Decision, Extension, InputRequest, RequestAnswer, RequestKind, RequestRef, RequestState,
-    Responder, ResponderKind,
 };
 pub use planning::{
     CatalogueGiven, CompletedStep, FailedStep, FallbackUsed, GenerationEnded, GenerationStarted, PlanSummary,

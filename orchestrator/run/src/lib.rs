@@ -25,6 +25,7 @@ pub mod planner;
 pub mod presets;
 mod preview;
 pub mod record;
+mod responder;
 mod run;
 mod schema;
 pub mod session;

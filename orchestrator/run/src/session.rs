@@ -1,5 +1,6 @@
 //! What runs of a session share: a state that merge patches change, and the health of skills. Knows no run.
 
+use crate::responder::Responder;
 use crate::spec::Author;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -36,6 +37,21 @@ pub struct Session {
     /// Who made it, if that was proved.
     #[prost(message, optional, boxed, tag = "7")]
     pub author: Option<Box<Author>>,
+    // RUN-6.8
+    /// Latest change of the state by each known responder, in their order.
+    #[prost(message, repeated, tag = "8")]
+    pub changes: Vec<StateChange>,
+}
+
+/// Change of the state of a session.
+#[derive(Clone, PartialEq, Message)]
+pub struct StateChange {
+    /// Caller, or the responder that events of the run have.
+    #[prost(message, required, tag = "1")]
+    pub by: Responder,
+    /// Unix milliseconds; more than those of the change before.
+    #[prost(int64, tag = "2")]
+    pub at: i64,
 }
 
 /// How a skill does.
@@ -265,6 +281,34 @@ impl Session {
         Ok(changes)
     }
 
+    // RUN-6.8
+    /// Records the responder that has changed the state, if it is known. Of more than [`CHANGES_MAX`] the earliest is dropped.
+    pub fn record_change(&mut self, by: Option<&Responder>, now: i64) {
+        let Some(by) = by else { return };
+        let at = now.max(self.changed_at() + 1);
+        self.changes.retain(|change| change.by.id != by.id);
+        if self.changes.len() >= CHANGES_MAX {
+            self.changes.remove(0);
+        }
+        self.changes.push(StateChange { by: by.clone(), at });
+    }
+
+    /// Returns when the state was changed last by a known responder; 0 if it never was.
+    pub fn changed_at(&self) -> i64 {
+        self.changes.last().map_or(0, |change| change.at)
+    }
+
+    // RUN-6.8
+    /// Returns the responder of the latest change after that time, with the names of the earlier ones. `None` without any.
+    pub fn changed_after(&self, at: i64) -> Option<Responder> {
+        let mut changes = self.changes.iter().rev().take_while(|change| change.at > at);
+        let mut changed = changes.next()?.by.clone();
+        for name in changes.flat_map(|change| change.by.names()) {
+            changed.add_name(name);
+        }
+        Some(changed)
+    }
+
     // RUN-14.5
     /// Forgets how a skill did, or all of them; true if there was something to forget.
     pub fn forget_health(&mut self, skill: Option<&str>) -> bool {
@@ -295,5 +339,7 @@ pub const STATE_OBJECTS_MAX: usize = 29;
 const STATE_NESTING_MAX: usize = OBJECT_NESTING_MAX - 3;
 /// Skills of one session whose health is known.
 pub const SKILLS_MAX: usize = 1024;
+/// Responders whose latest change of the state of one session is known.
+pub const CHANGES_MAX: usize = 64;
 /// Failures in a row that lead on.
 const FAILURES_MAX: u32 = 3;

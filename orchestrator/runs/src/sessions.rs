@@ -137,6 +137,7 @@ impl Sessions {
                     if let Some(state) = &patched.state {
                         session.state = Opaque::from_encoded(load(state, commit));
                         session.state_version += 1;
+                        session.record_change(run.state().spec.fires().as_ref(), entry.at);
                         is_changed = true;
                     }
                 }

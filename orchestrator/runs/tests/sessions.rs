@@ -9,11 +9,11 @@ use bytes::Bytes;
 use escapement_model::opaque::{ListBuilder, StructBuilder, ValueView, value_of};
 use escapement_model::{ExecutionId, Opaque};
 use escapement_run::ids::RunId;
-use escapement_run::journal::{Entry, Event, OutcomeClass};
+use escapement_run::journal::{Entry, Event, OutcomeClass, Responder};
 use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::plan::{self, Plan};
 use escapement_run::presets::Preset;
-use escapement_run::session::{Health, Session};
+use escapement_run::session::{CHANGES_MAX, Health, Session};
 use escapement_run::spec::{
     ActionProfile, EffectClass, Fallback, FallbackAction, FallbackKind, Notices, Risk, Spec,
 };
@@ -420,4 +420,50 @@ fn what_a_run_saw_is_in_its_journal() {
     );
     let effects = work.persisted();
     assert!(matches!(&effects[..], [Effect::Submit { .. }]), "{effects:?}");
+}
+
+// RUN-6.8
+#[test]
+fn a_session_records_the_starters_of_the_runs_that_changed_it() {
+    let mut world = World::new();
+    world.begin(1, "s", |_| {});
+    world.begin(2, "s", |spec| {
+        spec.fired_by = Some(Box::new(Responder {
+            id: "eve".to_owned(),
+            verified: true,
+            ..Responder::default()
+        }));
+    });
+    world.begin(3, "s", |spec| spec.user_id = "ben".to_owned());
+    world.settle(1, OutcomeClass::Completed, patch("a", "1"));
+    let before = world.session().changed_at();
+    world.settle(2, OutcomeClass::Completed, patch("a", "2"));
+    world.settle(3, OutcomeClass::Failed, patch("a", "3"));
+    let changers = |world: &World| {
+        let changed = world.session().changed_after(before).unwrap();
+        changed.names().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(changers(&world), ["eve", "ada"]);
+    world.settle(1, OutcomeClass::Completed, patch("a", "4"));
+    assert_eq!(changers(&world), ["ada", "eve"]);
+    let now = world.session().changed_at();
+    assert_eq!(world.session().changed_after(now), None);
+}
+
+// RUN-6.8
+#[test]
+fn times_of_changes_increase_while_the_clock_goes_back() {
+    let mut session = Session::default();
+    for n in 0..=CHANGES_MAX {
+        let by = Responder {
+            id: n.to_string(),
+            ..Responder::default()
+        };
+        session.record_change(Some(&by), START - n as i64);
+    }
+    session.record_change(None, START + 1);
+    assert_eq!(session.changes.len(), CHANGES_MAX, "the first is dropped");
+    let second_last = session.changes[CHANGES_MAX - 2].at;
+    let latest = session.changed_after(second_last).unwrap();
+    assert_eq!(latest.names().collect::<Vec<_>>(), [CHANGES_MAX.to_string()]);
 }

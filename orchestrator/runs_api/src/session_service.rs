@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use escapement_model::limits::{ACTION_CHARS_MAX, LABEL_CHARS_MAX};
 use escapement_model::{Namespace, Opaque};
+use escapement_run::journal::Responder;
 use escapement_run::session::{STATE_BYTES_MAX, Session};
 use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, SessionDeleted};
@@ -31,6 +32,8 @@ struct Named {
     session_id: String,
     user_id: String,
     etag: String,
+    /// Caller, if it is known.
+    by: Option<Box<Responder>>,
 }
 
 impl Sessions {
@@ -61,7 +64,8 @@ impl Sessions {
         };
         let bytes = state.len();
         let namespace = made.origin.namespace;
-        let change = move |host: &mut RunsHost, _now| {
+        let by = caller.fires(&namespace);
+        let change = move |host: &mut RunsHost, now| {
             let key = session_key(namespace.as_str(), &session_id);
             match host.session(&key) {
                 Ok(None) => {}
@@ -72,6 +76,9 @@ impl Sessions {
                     }));
                 }
                 Err(_) => return Err(CallError::Store),
+            }
+            if !session.state.is_empty() {
+                session.record_change(by.as_deref(), now);
             }
             let view = view(&namespace, &session_id, &session, 0);
             host.put_session(&key, session);
@@ -88,7 +95,7 @@ impl Sessions {
         change: impl FnOnce(&mut Session) -> Result<bool, Rejection> + Send + 'static,
     ) -> Result<v1::Session, Rejection> {
         named.check()?;
-        let perform = move |host: &mut RunsHost, _now| {
+        let perform = move |host: &mut RunsHost, now| {
             let session = match named.find(host)? {
                 Ok(session) => session,
                 Err(rejection) => return Ok(Err(rejection)),
@@ -96,11 +103,17 @@ impl Sessions {
             if !named.etag.is_empty() && named.etag != session.version().to_string() {
                 return Ok(Err(Rejection::EtagMismatch));
             }
+            let version_before = session.state_version;
             let mut changed = session;
             match change(&mut changed) {
                 Err(rejection) => return Ok(Err(rejection)),
                 Ok(false) => {}
-                Ok(true) => host.put_session(&named.key(), changed.clone()),
+                Ok(true) => {
+                    if changed.state_version != version_before {
+                        changed.record_change(named.by.as_deref(), now);
+                    }
+                    host.put_session(&named.key(), changed.clone());
+                }
             }
             let n_runs = host.runs().sessions().n_runs(&named.key());
             Ok(Ok(view(&named.namespace, &named.session_id, &changed, n_runs)))
@@ -144,6 +157,7 @@ impl Named {
         let namespace = caller.namespace(namespace)?;
         Ok(Self {
             user_id: caller.listed_user(&namespace, user_id)?.unwrap_or_default(),
+            by: caller.fires(&namespace),
             namespace,
             session_id,
             etag: String::new(),

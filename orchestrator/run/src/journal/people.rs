@@ -1,6 +1,7 @@
 //! What people are asked and what they say, as the journal has it.
 
 use super::{Failure, Stored, UnitRef};
+use crate::responder::Responder;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -202,43 +203,6 @@ pub struct RequestAnswer {
     /// Whose request it is; absent for the plan as a whole.
     #[prost(message, optional, tag = "7")]
     pub unit: Option<UnitRef>,
-}
-
-/// Who says something.
-#[derive(Clone, PartialEq, Message)]
-pub struct Responder {
-    /// The name.
-    #[prost(string, tag = "1")]
-    pub id: String,
-    /// What kind of being it is.
-    #[prost(enumeration = "ResponderKind", tag = "2")]
-    pub kind: i32,
-    /// True once the name comes from a verified identity.
-    #[prost(bool, tag = "3")]
-    pub verified: bool,
-    /// The users in whose names a verified identity acts besides its own.
-    #[prost(string, repeated, tag = "4")]
-    pub users: Vec<String>,
-}
-
-impl Responder {
-    /// Every name under which the responder acts. Two responders that share one are one person.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let users = self.users.iter().map(String::as_str);
-        core::iter::once(self.id.as_str()).chain(users)
-    }
-}
-
-/// What kind of being says something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub enum ResponderKind {
-    /// A person.
-    Person = 0,
-    /// A service.
-    Service = 1,
-    /// An agent: never approves.
-    Agent = 2,
 }
 
 impl Decision {

@@ -1,7 +1,7 @@
 //! Who started a run, and what belongs to the namespace of one. Proves nobody's identity, and judges no action.
 
 use super::Spec;
-use crate::journal::Responder;
+use crate::responder::Responder;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -88,9 +88,7 @@ impl Spec {
             },
         };
         for name in [author, user].into_iter().flatten() {
-            if !fires.names().any(|known| known == name) {
-                fires.users.push(name.to_string());
-            }
+            fires.add_name(name);
         }
         Some(fires)
     }

@@ -3,6 +3,7 @@
 use escapement_model::opaque::StructBuilder;
 use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
+use escapement_run::session::Session;
 use escapement_run::spec::{SEPARATOR, session_key};
 use escapement_runs_host::{RunsHost, stored_session};
 use escapement_runs_shell::WorkOwner;
@@ -34,7 +35,7 @@ impl Triggers {
             (Some(_), true) => match self.probed(trigger_id, before.n_probes).await? {
                 Probed::Running => return Ok(()),
                 Probed::Completed(output) => Some(output),
-                Probed::Failed => return self.note_look(trigger_id, before.was_true).await,
+                Probed::Failed => return self.note_look(trigger_id, before.was_true, None).await,
             },
         };
         let user_id = before.trigger.user_id.clone();
@@ -42,9 +43,10 @@ impl Triggers {
         let namespace = before.namespace();
         let read = self.0.maker.handle().readers().read(move |reader| {
             let runs = counts(reader, &namespace, &user_id)?;
-            Ok((runs, state(reader, &namespace, &session_id, &user_id)?))
+            Ok((runs, session(reader, &namespace, &session_id, &user_id)?))
         });
-        let (runs, state) = read.await?;
+        let (runs, session) = read.await?;
+        let state = session.as_ref().map(|session| session.state.clone());
         let expression = condition.expression.clone();
         let owner = WorkOwner::new(before.namespace().as_str(), &before.trigger.user_id);
         let evaluated = self.0.maker.handle().evaluator().evaluate(owner, move || {
@@ -60,22 +62,36 @@ impl Triggers {
         };
         let rises = is_true && !before.was_true;
         if before.is_probing || (before.was_true && !is_true) {
-            self.note_look(trigger_id, is_true && before.was_true).await?;
+            let falls = before.was_true && !is_true;
+            let changed_at = session.as_ref().map(Session::changed_at).filter(|_| falls);
+            self.note_look(trigger_id, is_true && before.was_true, changed_at)
+                .await?;
         }
         if rises {
-            let found = Found::new(Cause::Edge(before.n_edges + 1), now_ms(), Opaque::default());
+            // RUN-6.8
+            let changed = session.and_then(|session| session.changed_after(before.changed_at));
+            let found = Found {
+                fired_by: changed.map(Box::new),
+                ..Found::new(Cause::Edge(before.n_edges + 1), now_ms(), Opaque::default())
+            };
             self.fire(trigger_id, found).await?;
         }
         Ok(())
     }
 
-    /// Ends a look at which no edge was found.
-    async fn note_look(&self, trigger_id: &str, is_true: bool) -> Result<(), Rejection> {
+    /// Ends a look at which no edge was found. `changed_at`: latest change of the session, if the condition became false.
+    async fn note_look(
+        &self,
+        trigger_id: &str,
+        is_true: bool,
+        changed_at: Option<i64>,
+    ) -> Result<(), Rejection> {
         let id = trigger_id.to_owned();
         let change = move |host: &mut RunsHost, _| {
             if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
                 let mut kept: Kept = kept(&definition).map_err(of_store)?;
                 (kept.was_true, kept.is_probing) = (is_true, false);
+                kept.changed_at = changed_at.unwrap_or(kept.changed_at);
                 keep(host, &definition, &kept, definition.updated_at);
             }
             Ok(())
@@ -96,13 +112,13 @@ fn input(runs: &Opaque, state: Option<&Opaque>, probed: Option<&OpaqueValue>) ->
     input.build()
 }
 
-/// The state of a session of that user and namespace.
-fn state(
+/// Reads a session of that user and namespace.
+fn session(
     reader: &dyn RunReader,
     namespace: &Namespace,
     session_id: &str,
     user_id: &str,
-) -> Result<Option<Opaque>, StoreFault> {
+) -> Result<Option<Session>, StoreFault> {
     // One with the separator would name a session of another namespace.
     if session_id.is_empty() || session_id.contains(SEPARATOR) {
         return Ok(None);
@@ -111,8 +127,7 @@ fn state(
         Err(StoreFault::CorruptDefinition { .. }) => None,
         found => found?,
     };
-    let own = session.filter(|session| session.user_id == user_id);
-    Ok(own.map(|session| session.state))
+    Ok(session.filter(|session| session.user_id == user_id))
 }
 
 /// What expressions of triggers read as `input`.

@@ -65,6 +65,12 @@ pub(super) struct Kept {
     /// True if who saved it last finds the things of its user alone: it does not hear of those of others.
     #[prost(bool, tag = "16")]
     pub(super) is_held: bool,
+    // RUN-6.8
+    /// Latest change of the session when its condition became false, as [`Session::changed_at`]; 0 for none.
+    ///
+    /// [`Session::changed_at`]: escapement_run::session::Session::changed_at
+    #[prost(int64, tag = "17")]
+    pub(super) changed_at: i64,
 }
 
 impl Kept {
@@ -275,12 +281,13 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, KeptFiring};
+    use super::{CompletedGoal, Kept, KeptFiring};
     use escapement_store_kit::frozen;
 
     #[test]
-    fn triggers_and_firings_are_encoded_as_they_ever_were() {
+    fn triggers_firings_and_events_are_encoded_as_they_ever_were() {
         frozen::check::<Kept>("trigger");
         frozen::check::<KeptFiring>("firing");
+        frozen::check::<CompletedGoal>("completed_goal");
     }
 }

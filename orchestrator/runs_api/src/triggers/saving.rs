@@ -162,7 +162,9 @@ impl Triggers {
                     if new.expression == old.expression
                         && new.probe == old.probe
                         && new.session_id == old.session_id => {}
-                (Some(Config::Condition(_)), _) => (kept.was_true, kept.is_probing) = (false, false),
+                (Some(Config::Condition(_)), _) => {
+                    (kept.was_true, kept.is_probing, kept.changed_at) = (false, false, 0);
+                }
                 _ => {}
             }
         })

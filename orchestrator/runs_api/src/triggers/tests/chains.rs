@@ -12,9 +12,10 @@ use escapement_wire::runs::v1::goal_service_server::GoalService;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
 use escapement_wire::runs::v1::run_service_server::RunService;
+use escapement_wire::runs::v1::session_service_server::SessionService;
 use escapement_wire::runs::v1::trigger::Config as Kind;
 use escapement_wire::runs::v1::trigger_service_server::TriggerService;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::Request;
@@ -23,7 +24,7 @@ use tonic_types::StatusExt;
 use super::fired::by;
 use super::world::{PATIENCE, World, creation, nothing, object, on_event, question, steps};
 use crate::triggers::firing::now_ms;
-use crate::{Delivered, Delivery, Goals, Inbox};
+use crate::{Delivered, Delivery, Goals, Inbox, Sessions};
 
 /// Triggers that hear of events, and runs whose plans wait for an approval under four eyes.
 struct Chains {
@@ -84,6 +85,30 @@ impl Chains {
             Delivered::Fired { run_id, .. } => run_id,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Creates the session `s` of `ben` as that caller.
+    async fn session(&self, who: &str) {
+        let request = v1::CreateSessionRequest {
+            session_id: "s".to_owned(),
+            user_id: "ben".to_owned(),
+            state: Some(object(&json!({"armed": false, "on": false}))),
+            ..v1::CreateSessionRequest::default()
+        };
+        let sessions = Sessions::new(self.world.maker.handle().clone());
+        sessions.create_session(in_any_name(who, request)).await.unwrap();
+    }
+
+    /// Patches the session `s` as that caller, then checks the condition of the trigger.
+    async fn patched(&self, who: &str, patch: Value, trigger_id: &str) {
+        let request = v1::MergeSessionStateRequest {
+            session_id: "s".to_owned(),
+            patch: Some(object(&patch)),
+            ..v1::MergeSessionStateRequest::default()
+        };
+        let sessions = Sessions::new(self.world.maker.handle().clone());
+        sessions.merge_session_state(by(who, request)).await.unwrap();
+        self.world.triggers.handle_due(trigger_id).await.unwrap();
     }
 
     /// Approves what the run asks, and returns the reason of the refusal if it is refused.
@@ -153,6 +178,16 @@ fn asking(config: Kind, run: What) -> v1::CreateTriggerRequest {
 /// Creates a run that needs an approval.
 fn mail() -> What {
     steps(&json!([{"key": "send", "type": "tool_call", "config": {"tool_name": "mail.send"}}]))
+}
+
+/// Creates a condition that is true while both `armed` and `on` are set in the session `s`.
+fn on_session() -> Kind {
+    Kind::Condition(v1::Condition {
+        expression: "input.session.armed && input.session.on".to_owned(),
+        session_id: "s".to_owned(),
+        cooldown_ms: Some(0),
+        ..v1::Condition::default()
+    })
 }
 
 fn secret() -> String {
@@ -286,4 +321,35 @@ async fn the_completer_of_a_goal_does_not_approve_what_follows_from_it() {
     let firing = chains.world.fires(&trigger).await;
     assert_eq!(firing.fired_by, "ann");
     chains.only_dan_approves(&firing.run_id, &["ann", "ben"]).await;
+}
+
+// RUN-6.8
+#[tokio::test]
+async fn a_changer_of_a_session_does_not_approve_what_its_change_starts() {
+    let chains = Chains::new();
+    chains.session("fay").await;
+    let trigger = chains.saved("ben", on_session(), mail()).await;
+    chains.patched("ann", json!({"armed": true}), &trigger).await;
+    chains.patched("cyd", json!({"on": true}), &trigger).await;
+    let firing = chains.world.fires(&trigger).await;
+    assert_eq!(firing.fired_by, "cyd");
+    let changers = ["ann", "ben", "cyd", "fay"];
+    chains.only_dan_approves(&firing.run_id, &changers).await;
+}
+
+// RUN-6.8
+#[tokio::test]
+async fn changes_of_a_session_before_its_condition_was_false_again_do_not_count() {
+    let chains = Chains::new();
+    chains.session("fay").await;
+    let trigger = chains.saved("ben", on_session(), mail()).await;
+    let on = json!({"armed": true, "on": true});
+    chains.patched("dan", on, &trigger).await;
+    chains.patched("dan", json!({"on": false}), &trigger).await;
+    chains.patched("ann", json!({"on": true}), &trigger).await;
+    let firings = chains.world.firings(&trigger).await;
+    let fired: Vec<&str> = firings.iter().map(|firing| &*firing.fired_by).collect();
+    assert_eq!(fired, ["ann", "dan"]);
+    let latest = &firings[0].run_id;
+    chains.only_dan_approves(latest, &["ann", "ben"]).await;
 }
