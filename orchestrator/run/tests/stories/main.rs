@@ -21,6 +21,7 @@ mod expressions;
 mod failures;
 mod fallbacks;
 mod forks;
+mod frozen;
 mod hostile;
 mod limits;
 mod models;

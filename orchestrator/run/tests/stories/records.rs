@@ -16,8 +16,8 @@ fn world() -> World {
     world
 }
 
-/// The journal as a file.
-fn file_of(world: &World) -> Vec<u8> {
+/// Returns the journal as a file.
+pub(crate) fn file_of(world: &World) -> Vec<u8> {
     let run_id = RunId::from_bytes(RUN_ID).unwrap();
     let mut file = Vec::new();
     let mut link = chain_begin(&run_id);

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::world::{World, call, rollback, spec};
 
-/// A run to which nearly everything has happened.
-fn eventful() -> World {
+/// Makes a run to which nearly everything has happened.
+pub(crate) fn eventful() -> World {
     let question =
         json!({"key": "q", "type": "user_input", "depends_on": ["a"], "config": {"question": "?"}});
     let condition = json!({"key": "c", "type": "condition", "config": {"condition": "input.n > 2"}});

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
+use escapement_model::chain::{chain_begin, chain_next};
 use escapement_model::opaque::ValueView;
 use escapement_run::ids::{InputRequestId, RunId};
 use escapement_run::journal::{Decision, Entry, Event, InputRequest, OutcomeClass, Responder, ResponderKind};
@@ -155,24 +156,9 @@ impl World {
         crate::explained::check(&self.run);
     }
 
-    /// The state as somebody has it who reads the journal.
+    /// Returns the state that the journal gives.
     pub(crate) fn folded(&self) -> RunState {
-        let first = RunState {
-            chain: Bytes::copy_from_slice(&escapement_model::chain::chain_begin(&self.run_id)),
-            ..RunState::default()
-        };
-        let mut state = first;
-        for bytes in &self.bytes {
-            let entry = Entry::decode(bytes.clone()).unwrap();
-            let before = state.chain_hash();
-            state.apply(&entry);
-            state.chain = Bytes::copy_from_slice(&escapement_model::chain::chain_next(
-                &before,
-                entry.sequence,
-                bytes,
-            ));
-        }
-        state
+        folded(&self.run_id, &self.bytes)
     }
 
     /// A fork of the run, in a world of its own with the same disk.
@@ -449,6 +435,21 @@ impl World {
 
 fn is_end(entry: &Entry) -> bool {
     entry.event.as_ref().unwrap().is_end()
+}
+
+/// Returns the state of a run after the entries of its journal.
+pub(crate) fn folded(run_id: &RunId, journal: &[Bytes]) -> RunState {
+    let mut state = RunState {
+        chain: Bytes::copy_from_slice(&chain_begin(run_id)),
+        ..RunState::default()
+    };
+    for bytes in journal {
+        let entry = Entry::decode(bytes.clone()).unwrap();
+        let before = state.chain_hash();
+        state.apply(&entry);
+        state.chain = Bytes::copy_from_slice(&chain_next(&before, entry.sequence, bytes));
+    }
+    state
 }
 
 pub(crate) fn event_name(event: &Event) -> String {

@@ -5,15 +5,16 @@ use prost::encoding::WireType;
 use super::codec::{Codec, Field, fields};
 use super::fields::{self as known, Kind, Known};
 
-/// Returns examples of a message. The first has every field that fits into one message, and each of the others has a choice
-/// that the first had to leave out, at any depth.
+/// Returns examples of a message. The first has all fields that exclude no other. Each of the others has a choice that the first
+/// had to leave out, at any depth.
 pub(super) fn of(codec: &Codec<'_>) -> Vec<Vec<u8>> {
     Maker::default().message(codec)
 }
 
 #[derive(Default)]
 struct Maker {
-    n_values: u32,
+    /// Tags that lead to the field, which its value follows from: a new field leaves the examples without it as they are.
+    path: Vec<u32>,
     /// The fields of the messages around the one that is made.
     around: Vec<Vec<Known>>,
 }
@@ -53,10 +54,24 @@ impl Maker {
     }
 
     fn values(&mut self, codec: &Codec<'_>, tag: u32, kind: Kind) -> Vec<Field> {
-        self.n_values += 1;
-        let n = self.n_values;
-        let text = format!("value {n}");
-        let one = match kind {
+        self.path.push(tag);
+        let values = match kind {
+            Kind::Message => {
+                let examples = codec.within(tag, |codec| self.message(codec));
+                let examples = examples.into_iter();
+                examples.map(|bytes| Field::delimited(tag, &bytes)).collect()
+            }
+            _ => vec![self.value(tag, kind)],
+        };
+        self.path.pop();
+        values
+    }
+
+    /// Creates the value of a field other than a message.
+    fn value(&self, tag: u32, kind: Kind) -> Field {
+        let n = number(&self.path);
+        let text = self.path.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
+        match kind {
             Kind::Bool => Field::varint(tag, 1),
             // Most of them are words, and every set of words has a second one.
             Kind::Small { is_signed: true } => Field::varint(tag, 1),
@@ -66,14 +81,17 @@ impl Maker {
             Kind::Fixed64 => Field::fixed(tag, WireType::SixtyFourBit, &f64::from(n).to_le_bytes()),
             Kind::Text | Kind::Bytes => Field::delimited(tag, text.as_bytes()),
             Kind::Object => Field::delimited(tag, &object(&text)),
-            Kind::Message => {
-                let examples = codec.within(tag, |codec| self.message(codec));
-                let examples = examples.into_iter();
-                return examples.map(|bytes| Field::delimited(tag, &bytes)).collect();
-            }
-        };
-        vec![one]
+            Kind::Message => unreachable!("a message has values of its own"),
+        }
     }
+}
+
+/// Computes a number below 2^24 from a path (FNV-1a), which few others have and a float holds.
+fn number(path: &[u32]) -> u32 {
+    let hash = path.iter().fold(0x811c_9dc5_u32, |hash, tag| {
+        (hash ^ tag).wrapping_mul(0x0100_0193)
+    });
+    hash >> 8 | 1
 }
 
 /// Returns true if the message keeps the first field where the second follows.

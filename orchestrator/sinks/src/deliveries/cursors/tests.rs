@@ -137,3 +137,23 @@ fn a_file_that_does_not_read_is_as_good_as_none_and_known_to_be() {
         assert_eq!((cursors.of(&key("crm")), place(&cursors)), (None, Some(0)));
     }
 }
+
+/// Checks the file as it was first written: `tests/records/README.md`.
+#[test]
+fn the_file_is_read_and_written_as_it_ever_was() {
+    let kept = include_bytes!("../../../../../tests/records/sinks.json");
+    let directory = Directory::new("kept");
+    let path = directory.0.join(FILE);
+    std::fs::write(&path, kept).unwrap();
+    let cursors = super::read(&path).unwrap();
+    let bus = Cursor {
+        place: 3,
+        ..Cursor::default()
+    };
+    assert_eq!(
+        cursors,
+        [("bus".to_owned(), bus), ("crm".to_owned(), at(4))].into()
+    );
+    super::write(&path, &cursors).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
+}
