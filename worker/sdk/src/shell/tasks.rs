@@ -109,6 +109,8 @@ impl HandlerTasks {
             "attempt started"
         );
         let payload = assignment.payload.unwrap_or_default();
+        // The handler may begin at once, on another thread.
+        let began = clock::now();
         let abort = match &handler.function {
             HandlerFn::Async(function) => {
                 let function = function.clone();
@@ -134,7 +136,7 @@ impl HandlerTasks {
             abort,
             context,
             span,
-            began: clock::now(),
+            began,
         };
         self.running.insert(job.token, running);
     }

@@ -1,10 +1,10 @@
 //! Handlers that block their threads.
 
 use crate::fake::{Fake, Running, token};
-use escapement_sdk::{StepContext, StepError};
+use escapement_sdk::{AttemptEvent, StepContext, StepError};
 use serde_json::{Value, json};
 use std::sync::{Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn blocking_handlers_run_although_the_blocking_threads_of_the_runtime_are_all_taken() {
@@ -72,4 +72,30 @@ async fn a_blocking_handler_that_ignores_its_abortion_keeps_its_slot_until_it_en
     stream.assign(3, "block", &json!({}), 60_000).await;
     assert_eq!(stream.hear_acks().await.started, [token(3)]);
     stream.hear_success().await;
+}
+
+#[tokio::test]
+async fn the_time_that_a_handler_took_begins_before_the_handler_does() {
+    let mut fake = Fake::start().await;
+    let ((ends, ended), (tells, told)) = (mpsc::channel(), mpsc::channel());
+    let ended = Mutex::new(ended);
+    let handler = move |_: Value, _: StepContext| -> Result<Value, StepError> {
+        let began = Instant::now();
+        std::thread::park_timeout(Duration::from_millis(20));
+        let _ = ends.send(began.elapsed());
+        Ok(json!({}))
+    };
+    let worker = fake.worker().blocking_handler("wait", handler);
+    let worker = worker.on_attempt(move |event| match event {
+        // The thread of the sessions continues once the handler has ended.
+        AttemptEvent::Started { .. } => tells.send(ended.lock().unwrap().recv().unwrap()).unwrap(),
+        AttemptEvent::Ended { took, .. } => tells.send(took).unwrap(),
+        _ => {}
+    });
+    let _running = Running::start(worker);
+    let mut stream = fake.welcome().await;
+    stream.assign(1, "wait", &json!({}), 60_000).await;
+    stream.hear_success().await;
+    let (waited, took) = (told.recv().unwrap(), told.recv().unwrap());
+    assert!(took >= waited, "{took:?} of {waited:?}");
 }
