@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::tokio_stream::iter;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
 
@@ -74,6 +75,13 @@ impl World {
         let trigger = json!({"trigger": trigger()});
         let trigger = world.ask("TriggerService", "CreateTrigger", trigger).await;
         world.know("TRIGGER", &trigger["trigger"]["trigger_id"]);
+        for overlap in ["allow", "queue"] {
+            let trigger = json!({"name": overlap, "overlap": overlap, "event": {"type": "happened"},
+                "run": {"document": document()}});
+            world
+                .ask("TriggerService", "CreateTrigger", json!({"trigger": trigger}))
+                .await;
+        }
         world
             .ask(
                 "SessionService",
@@ -130,7 +138,7 @@ impl World {
         self.n_calls += 1;
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let path = PathAndQuery::try_from(path).unwrap();
-        let request = Request::new(Bytes::from(request.encode_to_vec()));
+        let request = Bytes::from(request.encode_to_vec());
         let runs = self.handle.clone();
         let config = Config {
             max_live_runs: 100_000,
@@ -141,7 +149,20 @@ impl World {
                 let server = $server.max_decoding_message_size(BYTES_MAX);
                 let mut client = Grpc::new(server).max_decoding_message_size(BYTES_MAX);
                 client.ready().await.unwrap();
-                client.unary(request, path, Raw).await
+                match (method.is_client_streaming(), method.is_server_streaming()) {
+                    (false, false) => client.unary(Request::new(request), path, Raw).await,
+                    (true, _) => {
+                        let parts = Request::new(iter([request, data_of_upload()]));
+                        client.client_streaming(parts, path, Raw).await
+                    }
+                    // The stream may never end, so its messages are not read.
+                    (false, true) => {
+                        let opened = client
+                            .server_streaming(Request::new(request), path, Raw)
+                            .await;
+                        opened.map(|stream| stream.map(|_| Bytes::new()))
+                    }
+                }
             }};
         }
         let answered = match method.parent_service().name() {
@@ -221,6 +242,14 @@ impl Told {
             _ => panic!("{method}, {field}: {:?}: {}", self.code, self.message),
         }
     }
+}
+
+/// Returns the part of an upload that follows its header.
+fn data_of_upload() -> Bytes {
+    let data = b"a note for the run";
+    let mut part = vec![0x12, data.len() as u8];
+    part.extend_from_slice(data);
+    part.into()
 }
 
 pub(crate) fn document() -> Value {

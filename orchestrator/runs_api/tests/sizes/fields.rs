@@ -21,6 +21,7 @@ enum Shape {
     Object,
     Value,
     Bytes,
+    Messages,
 }
 
 /// Returns the fields of a message with a size, down to those of nested messages. `fixed` are paths that
@@ -63,7 +64,8 @@ fn shape_of(field: &FieldDescriptor) -> Option<Shape> {
         Kind::Message(entry) if field.is_map() => {
             let is_text = |field: FieldDescriptor| field.kind() == Kind::String;
             let is_of_texts = is_text(entry.map_entry_key_field()) && is_text(entry.map_entry_value_field());
-            is_of_texts.then_some(Shape::Map)
+            assert!(is_of_texts, "{} has no sizes to try", field.full_name());
+            Some(Shape::Map)
         }
         Kind::String if field.is_list() => Some(Shape::Texts),
         Kind::String => Some(Shape::Text),
@@ -74,6 +76,7 @@ fn shape_of(field: &FieldDescriptor) -> Option<Shape> {
         Kind::Message(inner) if inner.full_name() == "google.protobuf.Value" && !field.is_list() => {
             Some(Shape::Value)
         }
+        Kind::Message(_) if field.is_list() => Some(Shape::Messages),
         _ => None,
     }
 }
@@ -87,7 +90,7 @@ impl Field {
             ]
             .into(),
             Shape::Texts => [5_000, 1_024, 512, 256, 64, 16, 4, 1].into(),
-            Shape::Map => [1_024, 64, 16, 1].into(),
+            Shape::Map | Shape::Messages => [1_024, 64, 16, 1].into(),
             Shape::Object | Shape::Value | Shape::Bytes => {
                 [5 << 20, 1 << 20, 900 << 10, 512_000, 64 << 10, 16 << 10, 1].into()
             }
@@ -100,6 +103,7 @@ impl Field {
             Shape::Text => 4 * size,
             Shape::Texts => 400 * size,
             Shape::Map => 5_000 * size,
+            Shape::Messages => 1_000 * size,
             Shape::Object | Shape::Value | Shape::Bytes => size,
         }
     }
@@ -117,6 +121,20 @@ impl Field {
             Shape::Map => {
                 let entries = (0..size).map(|n| (MapKey::String(named(n, 255)), Value::String(wide(1_024))));
                 Value::Map(entries.collect())
+            }
+            Shape::Messages => {
+                let Kind::Message(item) = self.steps.last().unwrap().kind() else {
+                    unreachable!("the items are messages")
+                };
+                let filled = |n: usize| {
+                    let mut message = DynamicMessage::new(item.clone());
+                    let is_text = |field: &FieldDescriptor| field.kind() == Kind::String && !field.is_list();
+                    for field in item.fields().filter(is_text) {
+                        message.set_field(&field, Value::String(named(n, 100)));
+                    }
+                    Value::Message(message)
+                };
+                Value::List((0..size).map(filled).collect())
             }
             Shape::Bytes => Value::Bytes(vec![b'x'; size].into()),
             Shape::Object | Shape::Value => {
@@ -163,4 +181,4 @@ fn set(message: &mut DynamicMessage, steps: &[FieldDescriptor], value: Value, re
 }
 
 /// Messages inside one another that are looked into.
-const DEPTH_MAX: usize = 3;
+const DEPTH_MAX: usize = 5;

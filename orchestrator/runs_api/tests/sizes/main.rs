@@ -18,17 +18,6 @@ use crate::calls::World;
 use crate::fields::{Field, fields_of, fitting, grown};
 use crate::requests::{REQUESTS, Wanted, request_of};
 
-/// Methods that read a stream, or are tried with runs that work.
-const STREAMS: [&str; 7] = [
-    "Upload",
-    "Download",
-    "WatchRun",
-    "WatchInbox",
-    "WatchNotices",
-    "ReadEvents",
-    "ExportRun",
-];
-
 fn methods() -> Vec<MethodDescriptor> {
     let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
     let services = pool
@@ -44,13 +33,8 @@ fn methods() -> Vec<MethodDescriptor> {
 #[test]
 fn every_method_has_a_request() {
     for method in methods() {
-        let is_stream = method.is_server_streaming() || method.is_client_streaming();
-        assert_eq!(STREAMS.contains(&method.name()), is_stream, "{}", method.name());
-        let n = REQUESTS
-            .iter()
-            .filter(|wanted| wanted.method == method.name())
-            .count();
-        assert_eq!(n == 0, is_stream, "{} has {n} requests", method.name());
+        let mut of_method = REQUESTS.iter().filter(|wanted| wanted.method == method.name());
+        assert!(of_method.next().is_some(), "{} has no request", method.name());
     }
 }
 

@@ -37,6 +37,17 @@ const fn asks(method: &'static str, request: &'static str, kept: &'static [&'sta
 const RUN: &[&str] = &["run_id"];
 
 pub(crate) const REQUESTS: &[Wanted] = &[
+    asks("Download", r#"{"run_id": "RUN", "artifact_id": "RUN"}"#, RUN),
+    asks(
+        "Upload",
+        r#"{"header": {"run_id": "RUN", "type": "text", "mime_type": "text/plain", "name": "a.txt"}}"#,
+        &["header.run_id", "data"],
+    ),
+    asks("WatchRun", r#"{"run_id": "RUN"}"#, RUN),
+    asks("WatchInbox", "{}", &[]),
+    asks("WatchNotices", r#"{"user_id": "ada"}"#, &[]),
+    asks("ReadEvents", "{}", &[]),
+    asks("ExportRun", r#"{"run_id": "OTHER_RUN"}"#, RUN),
     asks("ListActionProfiles", "{}", &[]),
     asks("PutActionProfile", r#"{"profile": {"action": "x.do"}}"#, &[]),
     asks("DeleteActionProfile", r#"{"action": "x.other"}"#, &[]),
@@ -160,6 +171,21 @@ pub(crate) const REQUESTS: &[Wanted] = &[
         r#"{"trigger": "TRIGGER_OF_RUNS"}"#,
         &["trigger.schedule.cron"],
     ),
+    asks(
+        "CreateTrigger",
+        r#"{"trigger": {"name": "On events", "event": {"type": "happened"}, "run": {"document": "DOCUMENT"}}}"#,
+        &[],
+    ),
+    asks(
+        "CreateTrigger",
+        r#"{"trigger": {"name": "Now and then", "condition": {"expression": "true"}, "run": {"goal": "to know"}}}"#,
+        &[],
+    ),
+    asks(
+        "CreateTrigger",
+        r#"{"trigger": {"name": "By a call", "webhook": {}, "run": {"document": "DOCUMENT"}}}"#,
+        &[],
+    ),
     asks("GetTrigger", r#"{"trigger_id": "TRIGGER"}"#, &["trigger_id"]),
     asks("ListTriggers", "{}", &[]),
     asks(
@@ -178,4 +204,6 @@ pub(crate) const REQUESTS: &[Wanted] = &[
     asks("GetTriggerStats", "{}", &[]),
     asks("PreviewSchedule", r#"{"cron": "0 3 * * *"}"#, &["cron"]),
     asks("PublishEvent", r#"{"type": "happened", "id": "1"}"#, &[]),
+    // Two triggers fire; of one the second firing waits.
+    asks("PublishEvent", r#"{"type": "happened", "id": "1"}"#, &["type"]),
 ];
