@@ -91,10 +91,7 @@ async fn a_kill_while_the_log_is_copied_loses_nothing_that_was_told() {
     };
     for call in &some {
         let (mut world, mut told) = scene();
-        world
-            .layer
-            .arm(&call.phase, call.ordinal, Action::KillBefore)
-            .unwrap();
+        world.layer.arm_at(call, Action::KillBefore).unwrap();
         assert!(
             fill(&mut world, &mut told).await.is_err(),
             "{call}: the process lives on"

@@ -59,7 +59,7 @@ async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
     let lives = play_with(&mut scene, &call, action).await;
     let trace = scene.world.layer.trace().unwrap();
     let mut verdicts = Vec::new();
-    let at = trace.iter().position(|traced| *traced == call);
+    let at = trace.iter().position(|traced| traced.is_same(&call));
     let Some(at) = at else {
         return vec!["the call was not made".to_owned()];
     };

@@ -81,7 +81,7 @@ async fn killed(call: &Call, action: Action) -> Option<String> {
     let mut world = fresh();
     world.layer.phase("start").unwrap();
     let life = world.start().await.unwrap();
-    world.layer.arm(&call.phase, call.ordinal, action).unwrap();
+    world.layer.arm_at(call, action).unwrap();
     let drained = drain(&world, &life).await;
     // What the call was not made for lives on: it is killed behind the last one.
     world.kill();

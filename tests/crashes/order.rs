@@ -85,6 +85,7 @@ fn a_missing_sync_is_found() {
     let call = |kind: &str, file: &str, bytes| Call {
         phase: "unit".to_owned(),
         ordinal: 1,
+        nth: 1,
         kind: kind.to_owned(),
         bytes,
         thread: "writer".to_owned(),

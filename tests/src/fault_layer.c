@@ -6,10 +6,11 @@
  *
  *   below   the directory whose files count; required
  *   phase   a word; calls are numbered from 1 in each phase
- *   rule    "PHASE ORDINAL ACTION [on]", see `struct rule`; with "on" every later call fails as well
+ *   rule    "PHASE NUMBER ACTION [on|once] [KIND PATH]", see `struct rule`; with "on" every later call fails as well
  *   full    while it exists, nothing grows: ENOSPC
  *   slow    milliseconds that each sync takes longer
- *   trace   what happened, one line for each call: "PHASE ORDINAL KIND BYTES THREAD PATH", written before the call
+ *   trace   what happened, one line for each call: "PHASE ORDINAL NTH KIND BYTES THREAD PATH", written before the call;
+ *           NTH counts the calls of this kind to this path in the phase
  *
  * Everything here is a system call of its own, so that nothing is counted twice. Descriptors 0 to 2 are not files of
  * the program. Calls that change nothing, and memory that is mapped, pass by.
@@ -33,15 +34,24 @@
 
 #define PATH_BYTES 4096
 #define WORD_BYTES 64
+#define PLACES_MAX 1024
 
 enum action { NONE, KILL_BEFORE, KILL_AFTER, FAIL_IO, FAIL_FULL, SHORT, TORN };
 
-/* Which call, and what becomes of it. */
+/* Which call, and what becomes of it. Without a kind the number is its ordinal, else that of its kind and path. */
 struct rule {
     char phase[WORD_BYTES];
-    long ordinal;
+    long number;
     enum action action;
     int on;
+    char kind[WORD_BYTES];
+    char path[PATH_BYTES];
+};
+
+/* How many calls of one kind to one path there were in the phase. */
+struct place {
+    unsigned long long hash;
+    long count;
 };
 
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
@@ -49,6 +59,8 @@ static char control[PATH_BYTES];
 static char below[PATH_BYTES];
 static char phase_now[WORD_BYTES];
 static long ordinal_now;
+static struct place places[PLACES_MAX];
+static int n_places;
 static int tripped;
 
 /* The text of a control file; -1 where there is none. */
@@ -120,13 +132,35 @@ static int exists(int directory, const char *path) {
 
 static void read_rule(struct rule *rule) {
     static const char *const words[] = {"none", "kill-before", "kill-after", "EIO", "ENOSPC", "short", "torn"};
-    char text[4 * WORD_BYTES], action[WORD_BYTES] = "", on[WORD_BYTES] = "";
+    char text[PATH_BYTES + 5 * WORD_BYTES], action[WORD_BYTES] = "", on[WORD_BYTES] = "";
+    int path_at = 0;
     memset(rule, 0, sizeof *rule);
     if (read_control("rule", text, sizeof text) <= 0) return;
-    if (sscanf(text, "%63s %ld %63s %63s", rule->phase, &rule->ordinal, action, on) < 3) return;
+    const char *format = "%63s %ld %63s %63s %63s %n";
+    if (sscanf(text, format, rule->phase, &rule->number, action, on, rule->kind, &path_at) < 3) return;
+    if (path_at > 0) snprintf(rule->path, sizeof rule->path, "%s", text + path_at);
     for (int at = 0; at < (int)(sizeof words / sizeof *words); at++)
         if (strcmp(action, words[at]) == 0) rule->action = (enum action)at;
     rule->on = strcmp(on, "on") == 0;
+}
+
+/* The number of a call among those of its kind to its path in the phase, from 1; 0 where there are too many. FNV-1a. */
+static long nth(const char *kind, const char *path) {
+    unsigned long long hash = 0xcbf29ce484222325ULL;
+    int at = 0;
+    for (const char *c = kind; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ULL;
+    hash = (hash ^ ' ') * 0x100000001b3ULL;
+    for (const char *c = path; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ULL;
+    while (at < n_places && places[at].hash != hash) at++;
+    if (at == PLACES_MAX) return 0;
+    if (at == n_places) places[n_places++] = (struct place){hash, 0};
+    return ++places[at].count;
+}
+
+static int is_meant(const struct rule *rule, const char *phase, long number, const char *kind, const char *path) {
+    if (rule->action == NONE || strcmp(rule->phase, phase) != 0) return 0;
+    if (rule->kind[0] == 0) return rule->number == ordinal_now;
+    return rule->number == number && strcmp(rule->kind, kind) == 0 && strcmp(rule->path, path) == 0;
 }
 
 static void die(void) {
@@ -144,12 +178,15 @@ static enum action note(const char *kind, const char *path, long bytes) {
     if (strcmp(phase, phase_now) != 0) {
         strcpy(phase_now, phase);
         ordinal_now = 0;
+        n_places = 0;
     }
     ordinal_now++;
+    long number = nth(kind, path);
     prctl(PR_GET_NAME, thread);
     for (char *at = thread; *at; at++)
         if (*at == ' ') *at = '-';
-    int length = snprintf(line, sizeof line, "%s %ld %s %ld %s %s\n", phase, ordinal_now, kind, bytes, thread, path);
+    const char *format = "%s %ld %ld %s %ld %s %s\n";
+    int length = snprintf(line, sizeof line, format, phase, ordinal_now, number, kind, bytes, thread, path);
     snprintf(name, sizeof name, "%s/trace", control);
     long fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
@@ -157,7 +194,7 @@ static enum action note(const char *kind, const char *path, long bytes) {
         syscall(SYS_close, fd);
     }
     read_rule(&rule);
-    if (rule.action != NONE && strcmp(rule.phase, phase) == 0 && rule.ordinal == ordinal_now) {
+    if (is_meant(&rule, phase, number, kind, path)) {
         action = rule.action;
         tripped = rule.on;
     } else if (tripped) {

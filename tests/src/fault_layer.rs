@@ -46,6 +46,8 @@ pub struct Call {
     pub phase: String,
     /// Its number in the phase, from 1.
     pub ordinal: u32,
+    /// Number among the calls of this kind to this file in the phase, from 1.
+    pub nth: u32,
     /// `write`, `fsync`, `fdatasync`, `truncate`, `allocate`, `create`, `mkdir`, `unlink` or `rename`.
     pub kind: String,
     /// How much a write writes; the new size of a truncation; otherwise 0.
@@ -61,12 +63,32 @@ impl fmt::Display for Call {
         let Self {
             phase,
             ordinal,
+            nth,
             kind,
             bytes,
             thread,
             file,
         } = self;
-        write!(f, "{phase} {ordinal}: {kind} of {file} ({bytes}) by {thread}")
+        write!(
+            f,
+            "{phase} {ordinal}: {kind} {nth} of {file} ({bytes}) by {thread}"
+        )
+    }
+}
+
+impl Call {
+    /// Returns true if the other call does the same in another run. Calls to different files may come in another order there.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let key = |call: &Self| {
+            (
+                call.phase.clone(),
+                call.kind.clone(),
+                call.file.clone(),
+                call.nth,
+                call.bytes,
+            )
+        };
+        key(self) == key(other)
     }
 }
 
@@ -123,6 +145,22 @@ impl FaultLayer {
     /// The file system's.
     pub fn arm(&self, phase: &str, ordinal: u32, action: Action) -> Result<(), Fault> {
         self.write("rule", &format!("{phase} {ordinal} {action}"))
+    }
+
+    /// Lets a call have this end that was recorded in an earlier run, wherever it comes among the calls to other files.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn arm_at(&self, call: &Call, action: Action) -> Result<(), Fault> {
+        let path = match call.file.as_str() {
+            "" => self.below.clone(),
+            file => self.below.join(file),
+        };
+        let Call { phase, nth, kind, .. } = call;
+        self.write(
+            "rule",
+            &format!("{phase} {nth} {action} once {kind} {}", path.display()),
+        )
     }
 
     /// Lets one call of a phase and every later one have this end.
@@ -202,10 +240,11 @@ impl FaultLayer {
 const END_BYTES: u64 = 4_096;
 
 fn call(line: &str, below: &str) -> Option<Call> {
-    let mut words = line.splitn(6, ' ');
+    let mut words = line.splitn(7, ' ');
     Some(Call {
         phase: words.next()?.to_owned(),
         ordinal: words.next()?.parse().ok()?,
+        nth: words.next()?.parse().ok()?,
         kind: words.next()?.to_owned(),
         bytes: words.next()?.parse().ok()?,
         thread: words.next()?.to_owned(),

@@ -423,11 +423,16 @@ impl ScriptedWorker {
     ///
     /// It asks with a heartbeat, whose answer follows everything that was sent before.
     pub async fn n_assignments_sent(&mut self) -> usize {
+        self.is_heard().await;
+        self.assignments.len()
+    }
+
+    /// Waits until the orchestrator has read everything that was sent before: it answers a heartbeat.
+    pub async fn is_heard(&mut self) {
         let n = self.line.heartbeat().await;
         while self.n_heartbeats_acknowledged < n {
             self.read().await;
         }
-        self.assignments.len()
     }
 
     async fn read(&mut self) {

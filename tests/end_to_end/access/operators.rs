@@ -225,6 +225,8 @@ async fn a_worker_that_is_declared_dead_stands_on_the_record_before_its_attempt_
     let accepted = plans.submit_plan(planner.shows(submission)).await.unwrap();
     let execution_id = accepted.into_inner().execution.unwrap().execution_id;
     session.started().await;
+    // Otherwise the attempt may be handed back, and is not lost.
+    session.is_heard().await;
     let list = anna.shows(ListWorkersRequest::default());
     let workers = world.orchestrator.fleet().list_workers(list).await.unwrap();
     let instance_id = workers.into_inner().workers[0].instance_id.clone();

@@ -74,6 +74,23 @@ fn a_process_is_killed_before_or_after_the_call_that_is_named() {
 }
 
 #[test]
+fn calls_to_other_files_do_not_change_which_call_is_armed() {
+    let directory = PrivateDirectory::new("unit").unwrap();
+    let layer = layer(&directory);
+    shell(&directory, ": > one; : > two; : > one; : > one");
+    let trace = layer.trace().unwrap();
+    let second = trace.iter().find(|call| call.kind == "truncate" && call.nth == 2);
+    let second = second.unwrap_or_else(|| panic!("{trace:?}"));
+    assert_eq!((second.file.as_str(), second.ordinal), ("one", 4));
+    std::fs::remove_file(directory.join("files/one")).unwrap();
+    layer.arm_at(second, Action::KillAfter).unwrap();
+    let output = shell(&directory, ": > one; : > one; : > one; : > three");
+    assert_eq!(output.status.signal(), Some(9), "{output:?}");
+    let last = layer.trace().unwrap().pop().unwrap();
+    assert!(last.is_same(second) && last.ordinal == 3, "{last}");
+}
+
+#[test]
 fn a_call_fails_once_or_from_then_on() {
     for on in [false, true] {
         let directory = PrivateDirectory::new("unit").unwrap();
