@@ -5,6 +5,7 @@ mod listed;
 use std::sync::{Arc, LazyLock};
 
 use escapement_access::{Denial, Pattern, Principal, PrincipalKind, Row};
+use escapement_model::limits::LABEL_CHARS_MAX;
 use escapement_model::{Namespace, RunId};
 use escapement_run::journal::{Responder, ResponderKind};
 use escapement_run::plan::{Plan, StepKind, constraints};
@@ -183,7 +184,15 @@ impl Caller {
     ) -> Result<String, Rejection> {
         let row = self.row.as_ref();
         let user = self.principal.user(row, namespace, field, requested)?;
-        Ok(user.unwrap_or(DEFAULT_USER).to_owned())
+        let user = user.unwrap_or(DEFAULT_USER);
+        // RUN-9.6: the name of a certificate may be longer than any name of a user.
+        if requested.is_empty() && user.chars().count() > LABEL_CHARS_MAX {
+            let message = format!(
+                "is the caller's name, with more than {LABEL_CHARS_MAX} code points; name another user in the policy"
+            );
+            return Err(Rejection::field(field, "INVALID_ARGUMENT", message));
+        }
+        Ok(user.to_owned())
     }
 
     /// In whose name a request makes something, and where. `field`: where the request names the user.

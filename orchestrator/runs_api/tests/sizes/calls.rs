@@ -1,6 +1,9 @@
 //! The services over runs on a store in memory, called with messages as bytes.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes};
+use escapement_access::Principal;
 use escapement_runs::Config;
 use escapement_runs_api::{Actions, Artifacts, Goals, Inbox, Plans, Runs, Sessions, Triggers};
 use escapement_runs_shell::{Ending, Outgoing, RunsHandle, RunsThread, Setup, start};
@@ -33,6 +36,8 @@ pub(crate) struct World {
     /// Ids that requests may name, each with its word.
     pub(crate) known: Vec<(&'static str, String)>,
     n_calls: usize,
+    /// Caller of the next requests; `None` without a policy.
+    pub(crate) principal: Option<Arc<Principal>>,
 }
 
 /// An answer to a call.
@@ -117,6 +122,7 @@ impl World {
             _outgoing: received,
             known: Vec::new(),
             n_calls: 0,
+            principal: None,
         }
     }
 
@@ -150,7 +156,13 @@ impl World {
                 let mut client = Grpc::new(server).max_decoding_message_size(BYTES_MAX);
                 client.ready().await.unwrap();
                 match (method.is_client_streaming(), method.is_server_streaming()) {
-                    (false, false) => client.unary(Request::new(request), path, Raw).await,
+                    (false, false) => {
+                        let mut request = Request::new(request);
+                        if let Some(principal) = &self.principal {
+                            request.extensions_mut().insert(Arc::clone(principal));
+                        }
+                        client.unary(request, path, Raw).await
+                    }
                     (true, _) => {
                         let parts = Request::new(iter([request, data_of_upload()]));
                         client.client_streaming(parts, path, Raw).await
@@ -191,6 +203,7 @@ impl World {
     /// Checks that the thread of runs takes another run, and that the next process does so with the durable
     /// state.
     pub(crate) async fn goes_on_after_a_kill(mut self, method: &str) {
+        self.principal = None;
         let run = json!({"document": document()});
         self.ask("RunService", "CreateRun", run.clone()).await;
         let store = self.disk.crash();

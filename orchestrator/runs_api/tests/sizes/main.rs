@@ -8,7 +8,9 @@ mod fields;
 mod requests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use escapement_access::{Grant, NamespaceScope, Principal, PrincipalKind, Role, UserScope};
 use escapement_wire::DESCRIPTORS;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use serde_json::{Value, json};
@@ -98,6 +100,31 @@ async fn largest(method: &MethodDescriptor, wanted: &Wanted) {
         }
     }
     world.goes_on_after_a_kill(method.name()).await;
+}
+
+// RUN-9.6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_name_of_a_certificate_is_refused_as_a_user() {
+    let roles = [Role::Submitter, Role::Operator].into_iter().collect();
+    let own = Grant {
+        user: UserScope::Own,
+        ..Grant::new(roles, NamespaceScope::All)
+    };
+    let name = format!("spiffe://example.org/{}", "n".repeat(2_048 - 21));
+    let principal = Arc::new(Principal {
+        name: name.into(),
+        kind: PrincipalKind::Certificate,
+        ..Principal::anonymous(vec![own])
+    });
+    let mut world = World::new().await;
+    world.principal = Some(principal);
+    let is_unary = |method: &MethodDescriptor| !method.is_server_streaming() && !method.is_client_streaming();
+    for (method, wanted) in pairs().into_iter().filter(|(method, _)| is_unary(method)) {
+        let request = request_of(&method, wanted, &world);
+        let told = world.call(&method, &request).await;
+        told.is_an_answer(method.name(), "the name of the caller is large");
+    }
+    world.goes_on_after_a_kill("the largest name").await;
 }
 
 /// Checks that a run with everything at its limit is refused with its largest parts, and created without
