@@ -1,5 +1,6 @@
 //! The bars of the design, group by group. Each group takes what it needs and gives its bars.
 
+mod hostile;
 mod idle;
 mod large;
 mod pairs;
@@ -57,6 +58,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
             "runs_at_rest" => vec![idle::at_rest(extent).await?],
             "runs_start" => runs_start::runs_start(extent).await?,
             "sessions" => idle::sessions(extent).await?,
+            "hostile" => hostile::hostile(extent).await?,
             "restart" => restart::restart(extent).await?,
             "idle" => idle::idle(extent).await?,
             other => unreachable!("no group is called {other}"),
@@ -72,7 +74,7 @@ pub(crate) async fn measure(options: &Options) -> Result<ExitCode, Fault> {
 /// File system in memory of every Linux.
 const MEMORY: &str = "/dev/shm";
 /// What can be asked for alone.
-const GROUPS: [&str; 15] = [
+const GROUPS: [&str; 16] = [
     "single",
     "three",
     "chain",
@@ -86,6 +88,7 @@ const GROUPS: [&str; 15] = [
     "runs_at_rest",
     "runs_start",
     "sessions",
+    "hostile",
     "restart",
     "idle",
 ];

@@ -3,11 +3,9 @@
 
 use crate::den::{Den, LIMIT};
 use crate::large::{PLAIN, Tireless};
-use crate::large_runs::{
-    creation, document, nested_keys, references, sizes_condition, sizes_filter, sub_plans, trigger,
-    values_filter,
-};
+use crate::large_runs::{creation, document, references, trigger};
 use crate::saved::one_that_runs_others;
+use escapement_tests::dearest::{nested_keys, sizes_condition, sizes_filter, sub_plans, values_filter};
 use escapement_tests::{let_pass, plans, wait_for};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::plan_service_client::PlanServiceClient;

@@ -1,7 +1,7 @@
 //! Saved plans that run one another. Runs none.
 
-use crate::large_runs::sub_plans;
 use escapement_model::Opaque;
+use escapement_tests::dearest::sub_plans;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::plan_service_client::PlanServiceClient;
 use tonic::transport::Channel;

@@ -30,6 +30,7 @@ pub mod checkout;
 mod child;
 pub mod clock_layer;
 mod closed_port;
+pub mod dearest;
 mod dice;
 mod directory;
 pub mod documents;

@@ -39,3 +39,8 @@ impl Pairs {
 pub(crate) fn p50(latencies: &[Duration]) -> f64 {
     quantile(latencies, 0.5).as_secs_f64() * 1_000.0
 }
+
+/// Returns the latency, in milliseconds, that 99 of 100 do not exceed.
+pub(crate) fn p99(latencies: &[Duration]) -> f64 {
+    quantile(latencies, 0.99).as_secs_f64() * 1_000.0
+}

@@ -209,7 +209,7 @@ fn entries(record: &[u8]) -> Result<Vec<usize>, Fault> {
 }
 
 /// Creates a run and waits for its end.
-async fn run_to_its_end(channel: &Channel, request: &CreateRunRequest) -> Result<Duration, Fault> {
+pub(super) async fn run_to_its_end(channel: &Channel, request: &CreateRunRequest) -> Result<Duration, Fault> {
     let began = Instant::now();
     ended_run(channel, request).await?;
     Ok(began.elapsed())
@@ -330,7 +330,7 @@ async fn answer_some(channel: &Channel, n_answers: usize) -> Result<Vec<Duration
 }
 
 /// Returns a run of so many calls, one after another.
-fn calls(n_steps: usize) -> Result<CreateRunRequest, Fault> {
+pub(super) fn calls(n_steps: usize) -> Result<CreateRunRequest, Fault> {
     let steps = (0..n_steps).map(|index| call(&format!("call_{index}"))).collect();
     created(steps)
 }

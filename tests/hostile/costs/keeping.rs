@@ -3,11 +3,11 @@
 use super::Kind;
 use super::stage::{Stage, ask};
 use crate::den::LIMIT;
-use crate::large_runs::{
-    dense_document, document, many_keys, nested_keys, plan, profile, question, sizes_condition, sizes_filter,
-    sub_plans, trigger, values_filter, yearly,
-};
+use crate::large_runs::{dense_document, document, plan, profile, question, trigger, yearly};
 use crate::saved;
+use escapement_tests::dearest::{
+    many_keys, nested_keys, sizes_condition, sizes_filter, sub_plans, values_filter,
+};
 use escapement_tests::plans::object;
 use escapement_tests::wait_for;
 use escapement_wire::runs::v1;
