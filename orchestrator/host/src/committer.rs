@@ -17,7 +17,7 @@ pub struct Committer<S> {
 }
 
 impl<S: Store> Committer<S> {
-    /// Over a store that has been opened.
+    /// Creates a committer for an open store.
     pub fn new(store: S) -> Self {
         Self {
             store,
@@ -25,13 +25,13 @@ impl<S: Store> Committer<S> {
         }
     }
 
-    /// False after a commit that failed and may be tried again, until one goes through.
+    /// Returns false after a commit that failed and may be tried again, until one succeeds.
     pub fn takes_writes(&self) -> bool {
         !self.is_refusing
     }
 
-    /// Looks after the store while nothing waits to be written: one that was taken away is noticed before somebody writes, and
-    /// one that took no writes is tried with a small one, which leaves nothing behind.
+    /// Checks the store while no write waits: a removed store is noticed before the next write. A store that took no
+    /// writes gets a small one, which changes nothing.
     ///
     /// # Errors
     /// As [`Committer::handle_commit`].
@@ -40,7 +40,7 @@ impl<S: Store> Committer<S> {
         self.commit_writes(&trial).map(drop)
     }
 
-    /// The store, for what is no write of the engine.
+    /// Returns the store, for changes that are not writes of the engine.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
@@ -52,8 +52,8 @@ impl<S: Store> Committer<S> {
 
     /// Commits these writes in their order; one outcome for each of them, in the same order.
     ///
-    /// What is answered as durable is durable, and what is answered in any other way has changed nothing.
-    /// An accept never takes the place of a start or of an end: where all do not fit, the accepts are left out.
+    /// A write with the outcome `Durable` is durable; any other outcome has changed nothing.
+    /// Starts and ends take precedence: if not all writes fit, the accepts are left out.
     ///
     /// # Errors
     /// If nothing more may be acknowledged, not even what this batch may have committed already: end the process.
@@ -101,8 +101,8 @@ impl<S: Store> Committer<S> {
     }
 
     //
-    /// There is no space for all of them. Accepts are refused together, and memories of actions with them: what was
-    /// accepted before them needs the rest.
+    /// Commits what fits on a full disk. Accepts are refused together, and memories of actions with them: earlier
+    /// accepts need the rest.
     ///
     /// No start and no end belongs to an accept of its own batch, so the order of what is left says the same.
     fn commit_what_fits(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {

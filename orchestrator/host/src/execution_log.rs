@@ -37,7 +37,7 @@ pub fn written(content: &StoreWrite, sampling: Option<Sampling>) {
     }
 }
 
-/// What every line about an execution names.
+/// Ids in every line about an execution.
 struct Ids {
     execution_id: String,
     /// Run whose attempt it is.
@@ -94,7 +94,7 @@ fn settled(settlement: &Settlement, ids: &Ids) {
     );
 }
 
-/// What an attempt or a step went through, with the time when it did.
+/// Logs an event of an attempt or a step, with its time.
 fn step(ids: &Ids, at_unix_ms: i64, kind: &AuditKind) {
     let event = kind.name();
     let execution_id = ids.execution_id.as_str();

@@ -1,4 +1,4 @@
-//! The engine with those who wait for it. Decides nothing: it keeps the order.
+//! The engine, its callers and its workers, in one order.
 
 use crate::write_queue::Job;
 use escapement_codec::session_journal::Event;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What became of the writes of one commit.
+/// Outcomes of the writes of one commit.
 pub type StoredBatch = Vec<(WriteId, WriteOutcome)>;
 
 /// The ways to those who wait, which the host keeps and never uses.
@@ -23,11 +23,11 @@ pub trait Links {
     /// The way to a worker.
     type Session: Debug;
 
-    /// True if the caller left before its call was handled.
+    /// Returns true if the caller left before its call was handled.
     fn is_given_up(caller: &Self::Caller) -> bool;
 }
 
-/// What is handled together.
+/// Inputs that are handled together.
 #[derive(Debug)]
 pub struct Batch<L: Links> {
     /// Answers of the store.
@@ -36,20 +36,20 @@ pub struct Batch<L: Links> {
     pub loaded: Vec<(ExecutionId, LoadOutcome)>,
     /// Everything else that has happened.
     pub messages: Vec<Message<L>>,
-    /// Callers that do not wait any more.
+    /// Callers that no longer wait.
     pub gone: Vec<CallerId>,
 }
 
 /// Something that has happened.
 #[derive(Debug)]
 pub struct Message<L: Links> {
-    /// What.
+    /// Input of the engine.
     pub input: Input,
-    /// Where the engine's answers go.
+    /// Destination of the engine's answers.
     pub route: Route<L>,
 }
 
-/// Where the engine's answers to an input go.
+/// Destination of the engine's answers to an input.
 #[derive(Debug)]
 pub enum Route<L: Links> {
     /// Nowhere.
@@ -69,29 +69,29 @@ pub enum Output<L: Links> {
     Send {
         /// On which stream.
         session: SessionKey,
-        /// Its number on the stream.
+        /// Number of the message on the stream.
         seq: u64,
-        /// What.
+        /// Message.
         message: ToWorker,
     },
-    /// End a stream behind what was sent.
+    /// End a stream after the messages that were sent.
     EndSession {
-        /// Which.
+        /// Session of the stream.
         session: SessionKey,
         /// The way to it.
         link: L::Session,
         /// For the log: the error that it was sent, or `goodbye`.
         reason: &'static str,
     },
-    /// Tell the event sinks.
+    /// Send an event to the sinks.
     EmitEvent(Persisted),
-    /// Tell the error handler.
+    /// Notify the error handler.
     NotifyErrorHandler(Persisted),
     /// For the log: a worker is gone for good.
     WorkerLost {
         /// Label.
         worker_id: Arc<str>,
-        /// How it is known.
+        /// Evidence of the loss.
         evidence: Evidence,
         /// Attempts that had started.
         n_lost: u32,
@@ -107,7 +107,7 @@ pub enum Output<L: Links> {
     },
     /// Stop acknowledging and exit.
     GiveUp {
-        /// How many writes of a record failed.
+        /// Number of failed writes of a record.
         attempts: u32,
     },
     /// Read these requests of queued executions.
@@ -122,12 +122,12 @@ pub struct Host<L: Links> {
     engine: Engine,
     callers: BTreeMap<CallerId, L::Caller>,
     sessions: BTreeMap<SessionKey, OpenSession<L::Session>>,
-    /// What the engine wants done and was not polled yet.
+    /// Effects that were not polled yet.
     effects: VecDeque<Effect>,
     wanted: Vec<ExecutionId>,
     writes: Vec<Job>,
-    /// Sessions whose streams have ended. They are forgotten behind the effects: a worker that has said its last word may
-    /// still read what it is told.
+    /// Sessions whose streams have ended. They are forgotten after the effects: a worker that has sent its last message
+    /// may still read.
     closed: Vec<SessionKey>,
 }
 
@@ -186,7 +186,7 @@ impl<L: Links> Host<L> {
         self.callers.iter().map(|(id, caller)| (*id, caller))
     }
 
-    /// The way to a worker, `None` once its stream has ended.
+    /// Returns the link to a worker, `None` once its stream has ended.
     pub fn session(&self, session: SessionKey) -> Option<&L::Session> {
         self.sessions.get(&session).map(|open| &open.link)
     }
@@ -202,7 +202,7 @@ impl<L: Links> Host<L> {
 
     /// Handles a batch, and leaves it empty. `note` hears of each input and each effect in the order in which the engine has them.
     pub fn handle_batch(&mut self, now: Moment, batch: &mut Batch<L>, note: &mut dyn FnMut(Event<'_>)) {
-        // What time brings comes first, and so has its own place in the journal.
+        // Timers come first, and so have their own position in the journal.
         self.handle(now, Input::Tick, note);
         // Then what the store answered: it frees what the rest of the batch may want.
         for (write, outcome) in batch.stored.drain(..).flatten() {
@@ -235,7 +235,7 @@ impl<L: Links> Host<L> {
         self.take_effects(note);
     }
 
-    /// The next thing to do, in order.
+    /// Returns the next output, in order.
     pub fn poll_output(&mut self) -> Option<Output<L>> {
         while let Some(effect) = self.effects.pop_front() {
             if let Some(output) = self.output_of(effect) {
@@ -262,7 +262,7 @@ impl<L: Links> Host<L> {
         self.take_effects(note);
     }
 
-    /// Notes each effect right behind what led to it; it is carried out when the batch ends.
+    /// Notes each effect right after its cause; it is performed when the batch ends.
     fn take_effects(&mut self, note: &mut dyn FnMut(Event<'_>)) {
         while let Some(effect) = self.engine.poll_effect() {
             note(Event::Effect(&effect));
@@ -288,7 +288,7 @@ impl<L: Links> Host<L> {
         }
     }
 
-    /// What an effect asks for; `None` if it waits for the end of the batch, or if nobody waits for it any more.
+    /// Returns the output of an effect; `None` if it waits for the end of the batch, or if its caller has left.
     fn output_of(&mut self, effect: Effect) -> Option<Output<L>> {
         Some(match effect {
             Effect::Write { write, content } => {

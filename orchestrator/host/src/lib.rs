@@ -1,7 +1,7 @@
-//! Drives the engine and the writer of the store: what makes a batch, in which order it is handled, who waits for what, and
-//! which writes share a commit; and what a start recovers.
-//! Has no thread, no channel and no clock: `handle_*` is told what has come, `poll_*` says what to do. The orchestrator drives
-//! it with threads, the simulation with virtual time.
+//! Drives the engine and the writer of the store: batches and their order, callers that wait, writes that share a commit, and
+//! the recovery at a start.
+//! Has no thread, no channel and no clock: `handle_*` takes inputs, `poll_*` returns outputs. The orchestrator drives it with
+//! threads, the simulation with virtual time.
 
 #![warn(clippy::too_many_lines)]
 

@@ -10,14 +10,14 @@ use escapement_store::{Reader, StoreFault, StoredExecution, StoredState, StoredS
 use std::sync::Arc;
 use tracing::{error, warn};
 
-/// What was accepted and is not settled.
+/// Executions that were accepted and have not settled.
 #[derive(Debug, Default)]
 pub struct Unsettled {
     /// Actions that stay registered for a while though no worker offers them.
     pub actions: Vec<ActionMemory>,
     /// Read whole: what had started, and the oldest of what is queued.
     pub whole: Vec<Recovered>,
-    /// What else is queued, oldest first, page by page; all of it younger than what is queued in `whole`.
+    /// Other queued executions, oldest first, page by page; all are younger than those in `whole`.
     pub parked: Vec<Vec<RecoveredParked>>,
 }
 
@@ -28,15 +28,15 @@ pub enum RecoveryFault {
     Store(StoreFault),
     /// An execution that was accepted cannot be read again.
     Unrecoverable {
-        /// Its number in the store.
+        /// Number in the store.
         number: u64,
-        /// Why not.
+        /// Reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl Unsettled {
-    /// How many executions these are.
+    /// Returns the number of executions.
     pub fn len(&self) -> usize {
         self.whole.len() + self.parked.iter().map(Vec::len).sum::<usize>()
     }
@@ -46,7 +46,7 @@ impl Unsettled {
         self.len() == 0
     }
 
-    /// Those that must not run any more: what their steps did is not known.
+    /// Returns the executions that must no longer run: the effects of their steps are unknown.
     pub fn interrupted(&self) -> impl Iterator<Item = ExecutionId> {
         let interrupted = self.whole.iter().filter(|one| one.interruption.is_some());
         interrupted.map(|one| one.execution_id)
@@ -167,7 +167,7 @@ pub fn load(reader: &dyn Reader, execution_id: ExecutionId) -> LoadOutcome {
     }
 }
 
-/// Returns what was read, `None` if it is damaged and is left alone. Then `after` names it, so that reading goes on behind.
+/// Returns the value, or `None` if it is damaged and skipped. Then `after` names it, so that reading continues after it.
 fn readable<T>(
     read: Result<T, StoreFault>,
     after: &mut Option<u64>,
@@ -250,7 +250,7 @@ fn leave_unsettled(
     Ok(())
 }
 
-/// Executions read at a time, whole.
+/// Executions in one read.
 const RECOVERY_PAGE: usize = 512;
-/// Index rows of executions read at a time.
+/// Index rows of executions in one read.
 const RECOVERY_SUMMARIES_PAGE: usize = 4_096;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub struct Job {
     /// Comes back with the outcome.
     pub write: WriteId,
-    /// What.
+    /// Write.
     pub content: StoreWrite,
 }
 
@@ -18,17 +18,17 @@ pub struct Job {
 #[derive(Debug, Default)]
 pub struct WriteQueue(VecDeque<Job>);
 
-/// What one commit takes: at most 1,024 writes, and no further write once it has 32 MiB.
+/// Writes of one commit: at most 1,024, and no further one once it has 32 MiB.
 #[derive(Debug, Default)]
 pub struct Commit {
-    /// What the engine asked for, in order.
+    /// Writes that the engine requested, in order.
     pub jobs: Vec<Job>,
     /// The same for the store.
     pub writes: Vec<Write>,
 }
 
 impl WriteQueue {
-    /// Takes more writes, behind all others.
+    /// Adds writes after all others.
     pub fn handle_jobs(&mut self, jobs: Vec<Job>) {
         self.0.extend(jobs);
     }

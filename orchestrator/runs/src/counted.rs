@@ -1,4 +1,4 @@
-//! What entries of a run are worth in figures, and how many runs stand where. Counts for nobody in particular.
+//! Events of runs for metrics, and the number of runs in each state.
 
 use alloc::vec::Vec;
 use escapement_model::Namespace;
@@ -15,83 +15,83 @@ pub enum Counted {
     Created(Namespace),
     /// A run ended.
     Ended {
-        /// What it belongs to.
+        /// Namespace.
         namespace: Namespace,
-        /// How it ended.
+        /// Outcome.
         ending: Ending,
         /// Milliseconds since it was made.
         took_ms: u64,
     },
-    /// A start took up a run.
+    /// A start resumed a run.
     Recovered,
     /// An attempt ended.
     Attempt(OutcomeClass),
     /// An attempt used tokens of a language model.
     Tokens {
-        /// Of its prompt.
+        /// Tokens of the prompt.
         prompt: u64,
-        /// Of its answer.
+        /// Tokens of the answer.
         completion: u64,
     },
     /// A unit or a step has an earlier result instead of an attempt.
     Memoized,
-    /// A planner was asked for a plan, and this came of it.
+    /// A planner was asked for a plan, with this verdict.
     Generation(Verdict),
-    /// A revision failed, and this takes its place.
+    /// A revision failed, and this replaces it.
     Replan(Replan),
     /// A limit of a run ran out.
     Limit(Limit),
-    /// What a person is asked was decided, or is not asked any more.
+    /// A request to a person was decided, or closed.
     RequestEnded {
-        /// What kind of question it was; `None` if its run has forgotten it already.
+        /// Kind of question; `None` if its run has forgotten it already.
         kind: Option<RequestKind>,
-        /// What it became.
+        /// Final state.
         state: RequestState,
-        /// What a person decided, if one did.
+        /// Decision of a person, if any.
         decision: Option<Decision>,
         /// Milliseconds since it was asked, if a person decided and that is known.
         waited_ms: Option<u64>,
     },
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Well.
     Completed,
     /// Well, but a step failed on the way.
     Partial,
-    /// It failed.
+    /// The run failed.
     Failed,
     /// A limit ran out.
     Timeout,
-    /// It was cancelled.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// What takes the place of a revision that failed.
+/// Replacement of a revision that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replan {
     /// The same plan with another action.
     Substitution,
     /// The plan that the failed one falls back to.
     Fallback,
-    /// What a planner makes.
+    /// New plan of a planner.
     Planner,
-    /// What a planner makes because a person wants another plan.
+    /// New plan of a planner because a person asked for another plan.
     Revise,
 }
 
-/// How many runs stand where.
+/// Number of runs in each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Runs that have not ended in each state, in the order of [`LIVE_STATES`].
     pub runs: [usize; LIVE_STATES.len()],
-    /// How many there may be.
+    /// Limit of the number of runs.
     pub runs_max: usize,
     /// Open requests of each kind, in the order of [`REQUEST_KINDS`].
     pub open_requests: [usize; REQUEST_KINDS.len()],
-    /// Time at which the oldest of them was opened, Unix milliseconds; `None` if there is none.
+    /// Time at which the oldest of them was opened, Unix milliseconds; `None` without open requests.
     pub oldest_request_at: Option<i64>,
 }
 
@@ -120,7 +120,7 @@ pub const REQUEST_KINDS: [RequestKind; 5] = [
 pub(crate) struct States([usize; LIVE_STATES.len()]);
 
 impl States {
-    /// A run goes from one state to another. A run that is new comes from none, and one that is gone goes to none.
+    /// Moves a run from one state to another. `None` stands for a run that is new, or gone.
     pub(crate) fn change(&mut self, before: Option<ShownState>, after: Option<ShownState>) {
         let place = |state: ShownState| LIVE_STATES.iter().position(|live| *live == state);
         if let Some(place) = after.and_then(place) {
@@ -140,7 +140,7 @@ impl States {
     }
 }
 
-/// What the entries of the run are worth, in their order.
+/// Returns the events of the commit for metrics, in the order of its entries.
 pub(crate) fn counted(run: &Run, commit: &Commit) -> Vec<Counted> {
     let mut counted = Vec::new();
     for entry in &commit.events {
@@ -245,7 +245,7 @@ fn since(before: i64, now: i64) -> u64 {
 }
 
 impl Ending {
-    /// In one word.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Ending::Completed => "completed",
@@ -267,7 +267,7 @@ impl Replan {
         }
     }
 
-    /// In one word, as entries spell it.
+    /// Returns its name in entries.
     pub fn as_str(self) -> &'static str {
         match self {
             Replan::Substitution => "substitution",

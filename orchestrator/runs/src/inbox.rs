@@ -1,4 +1,4 @@
-//! What becomes of requests, in one order for all runs: what a watcher of the inbox goes on from. Tells nobody.
+//! Changes of requests, in one order for all runs, for watchers of the inbox. Sends nothing.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,21 +17,21 @@ pub struct InboxChange {
     /// The run that asks, 16 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     pub run_id: Bytes,
-    /// What kind of question it is, if that was known.
+    /// Kind of question, if known.
     #[prost(enumeration = "RequestKind", optional, tag = "3")]
     pub kind: Option<i32>,
-    /// What it became: open, if it was opened.
+    /// New state: open, if it was opened.
     #[prost(enumeration = "RequestState", tag = "4")]
     pub state: i32,
-    /// Whose run asks.
+    /// User of the run.
     #[prost(string, tag = "5")]
     pub user_id: String,
-    /// What the run belongs to.
+    /// Namespace of the run.
     #[prost(string, tag = "6")]
     pub namespace: String,
 }
 
-/// The stream of these changes, beside those of users and sessions, whose names have a space.
+/// Name of the stream of these changes. Names of other streams, for users and sessions, have a space.
 pub const INBOX_STREAM: &str = "inbox";
 
 impl Work {

@@ -1,4 +1,4 @@
-//! Many runs: who leaves the queue, whose time has come, which run waits for which, who is asked what.
+//! Many runs: admission, timers, child runs, and requests to people.
 //! Does no I/O, reads no clock, draws no random number, waits for nothing, logs nothing: it is `no_std`, and the compiler
 //! checks it. Decides nothing about one run: that is the crate `run`.
 #![no_std]

@@ -1,4 +1,4 @@
-//! The requests that are open, of all runs: how many of each kind, and since when the oldest one waits. Tells nobody.
+//! Open requests of all runs: the number of each kind, and the age of the oldest. Sends nothing.
 
 use crate::counted::{Census, REQUEST_KINDS};
 use crate::work::RequestRow;
@@ -11,7 +11,7 @@ use escapement_run::journal::{RequestKind, RequestState};
 /// The requests that are open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRequests {
-    /// When each was opened, Unix milliseconds, and its kind.
+    /// Time at which each was opened, Unix milliseconds, and its kind.
     open: BTreeMap<(RunId, InputRequestId), (i64, RequestKind)>,
     /// The same, the oldest first.
     by_age: BTreeSet<(i64, RunId, InputRequestId)>,
@@ -19,7 +19,7 @@ pub(crate) struct OpenRequests {
 }
 
 impl OpenRequests {
-    /// A run begins, or is taken up, with the requests that it has.
+    /// Adds the open requests of a run that begins or resumes.
     pub(crate) fn run_begins(&mut self, run_id: RunId, run: &Run) {
         let requests = run.state().requests.iter();
         for request in requests.filter(|request| request.state() == RequestState::Open) {
@@ -30,7 +30,7 @@ impl OpenRequests {
         }
     }
 
-    /// Requests of a run changed at this time, Unix milliseconds.
+    /// Applies changes of requests of a run at this time, Unix milliseconds.
     pub(crate) fn changed(&mut self, run_id: RunId, rows: &[RequestRow], at: i64) {
         for row in rows {
             match (row.state, &row.asked) {
@@ -43,7 +43,7 @@ impl OpenRequests {
         }
     }
 
-    /// A run ended, or does not go on: it asks nothing any more.
+    /// Removes all requests of a run that ended or was dropped.
     pub(crate) fn run_ends(&mut self, run_id: RunId) {
         // No id is less.
         let first = (run_id, InputRequestId::from_random([0; 16]));

@@ -1,4 +1,4 @@
-//! The words of notices in the languages that there are. One table.
+//! Texts of notices in each language.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,7 +22,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Those of a language such as `ja` or `ja-JP`; English if there are none of it.
+    /// Returns the texts of a language such as `ja` or `ja-JP`; English for an unknown language.
     pub(crate) fn of(locale: &str) -> &'static Self {
         let language = locale.split(['-', '_']).next().unwrap_or_default();
         if language.eq_ignore_ascii_case("ja") {

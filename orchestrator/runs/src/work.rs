@@ -1,4 +1,4 @@
-//! What one input led to, as the store takes it: the run's new entries, what lists find it by, and what may leave afterwards.
+//! Consequences of one input, as the store takes them: new entries of the run, its index row, and effects for afterwards.
 
 use crate::counted::Counted;
 use crate::notices::NoticeRow;
@@ -18,36 +18,36 @@ use escapement_run::{EditedPlan, Effect, EncodedEntry, Keep, Run, ShownState};
 pub struct NewRun {
     /// Id.
     pub run_id: RunId,
-    /// What it is made from.
+    /// Spec.
     pub spec: Spec,
     /// Plan.
     pub plan: Arc<Plan>,
-    /// What is known of the actions that the plan uses, sorted by name.
+    /// Profiles of the actions that the plan uses, sorted by name.
     pub profiles: Vec<ActionProfile>,
 }
 
-/// A run that is to go on where another one was.
+/// A run that continues from a point in another run.
 #[derive(Clone, Debug)]
 pub struct NewFork<'a> {
     /// Id.
     pub run_id: RunId,
-    /// The other run, if it does not live any more.
+    /// The other run, if it has ended.
     pub ended: Option<&'a Run>,
     /// The other run.
     pub from: RunId,
-    /// What it is made from. Input and environment are those of the other one.
+    /// Spec. Input and environment are those of the other run.
     pub spec: Spec,
-    /// What it keeps.
+    /// Results that it keeps.
     pub keep: Keep<'a>,
     /// Plan, if it is another one.
     pub edited: Option<EditedPlan>,
     /// True if it may repeat effects of the other run.
     pub allow_repeat_effects: bool,
-    /// Effects that are in doubt of children of the other run whose end that does not know.
+    /// Effects in doubt of children of the other run, if it does not know the end of these children.
     pub doubts_of_children: Vec<Doubt>,
 }
 
-/// What one input of one run led to. All of it is written in one commit, together with that of other runs.
+/// Consequences of one input of one run. They are written in one commit, together with those of other runs.
 #[derive(Debug)]
 pub struct Work {
     /// The run.
@@ -56,44 +56,44 @@ pub struct Work {
     pub first_sequence: u64,
     /// Entries, each with its hash. Not empty.
     pub entries: Vec<EncodedEntry>,
-    /// What they refer to by SHA-256.
+    /// Contents that they refer to by SHA-256.
     pub blobs: Vec<([u8; 32], Bytes)>,
     /// SHA-256 of contents that are there already and that the run refers to from now on.
     pub pinned: Vec<[u8; 32]>,
     /// Revisions that the run has from now on.
     pub revisions: Vec<RevisionRow>,
-    /// What lists find the run by.
+    /// Index row of the run.
     pub index: IndexRow,
     /// Requests that were opened, answered, expired or closed.
     pub requests: Vec<RequestRow>,
-    /// What its user is told.
+    /// Notices for its user.
     pub notices: Vec<NoticeRow>,
     /// The state after the last entry, if it is time for a snapshot.
     pub snapshot: Option<Bytes>,
     /// True if the run is discarded with this: of what it refers to only documents of revisions are kept.
     pub is_discarded: bool,
-    /// What of it is counted, once all of this is durable.
+    /// Events for metrics, once all of this is durable.
     pub counted: Vec<Counted>,
-    /// What may leave once all of this is durable.
+    /// Effects that may leave once all of this is durable.
     pub(crate) effects: Vec<Effect>,
 }
 
 impl Work {
     // RUN-9.3
-    /// What may leave now that everything in here is durable.
+    /// Returns the effects. Requires that all of this is durable.
     pub fn persisted(self) -> Vec<Effect> {
         self.effects
     }
 }
 
-/// What lists find a run by.
+/// Index columns of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRow {
     /// The state in one word.
     pub state: ShownState,
-    /// What it belongs to.
+    /// Namespace.
     pub namespace: Namespace,
-    /// Whose run it is.
+    /// User of the run.
     pub user_id: String,
     /// 1 to 10.
     pub priority: u32,
@@ -101,7 +101,7 @@ pub struct IndexRow {
     pub created_at: i64,
     /// Unix milliseconds of the last entry.
     pub updated_at: i64,
-    /// When its time comes, in Unix milliseconds; `None` once it has ended.
+    /// Time of its next timer, in Unix milliseconds; `None` once it has ended.
     pub due_at: Option<i64>,
     /// The run that waits for it.
     pub parent_run_id: Option<RunId>,
@@ -114,7 +114,7 @@ pub struct IndexRow {
 pub struct RevisionRow {
     /// Digest.
     pub digest: [u8; 32],
-    /// Document, an encoded object; if it is not in place, it is among the blobs or was there before.
+    /// Document, an encoded object; if it is not inline, it is among the blobs or was stored before.
     pub document: Stored,
     /// The revisions that its steps run.
     pub sub_plans: Vec<[u8; 32]>,
@@ -125,18 +125,18 @@ pub struct RevisionRow {
 pub struct RequestRow {
     /// Id.
     pub request_id: InputRequestId,
-    /// What kind of question it is; `None` if its run has forgotten it already, as one does that ends very many at once.
+    /// Kind of question; `None` if its run has forgotten it already, as a run does that closes very many at once.
     pub kind: Option<RequestKind>,
-    /// Where it is now.
+    /// State from now on.
     pub state: RequestState,
-    /// What is asked, if it was asked just now.
+    /// Request, if it was opened just now.
     pub asked: Option<Asked>,
 }
 
-/// What is asked.
+/// Opened request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What kind of question it is.
+    /// Kind of question.
     pub kind: RequestKind,
     /// Unix milliseconds.
     pub expires_at: i64,
