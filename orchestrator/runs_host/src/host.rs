@@ -24,14 +24,14 @@ use crate::recovery::{Damaged, recover};
 use crate::revisions::KnownRevisions;
 use crate::writes::{Coming, Queued, Written, write_of};
 
-/// What came of an input that a request goes with.
+/// Result of an input that comes with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handled {
-    /// It was taken in.
+    /// The input was applied.
     Done,
     /// The request was answered before, about that run; with its digest. Nothing changed.
     Before(RunId, [u8; 32]),
-    /// What the store has of the request is damaged: what is wrong with it. Nothing changed.
+    /// The stored request is damaged, for this reason. Nothing changed.
     Damaged(String),
 }
 
@@ -59,7 +59,7 @@ pub struct RunsHost {
     queue: VecDeque<Queued>,
     /// Bytes of them, about.
     queue_bytes: usize,
-    /// Runs that went on by themselves since the batch that was polled last: by time, by room, or by the start.
+    /// Runs that continued without an input since the last polled batch: by timers, by admission, or by the start.
     n_own: usize,
     /// Runs that have not heard of the start yet. Nothing else comes before that.
     unheard: BTreeSet<RunId>,
@@ -74,7 +74,7 @@ pub struct RunsHost {
     ending_runs: Vec<(RunId, Run)>,
     /// Ended, durably, a moment ago.
     recent: RecentRuns,
-    /// What is counted of the batch that became durable last.
+    /// Events for metrics of the batch that became durable last.
     counted: Vec<Counted>,
     /// May leave.
     ready: Vec<(RunId, Effect)>,
@@ -129,7 +129,7 @@ impl RunsHost {
         Ok((host, damaged))
     }
 
-    /// What is on its way to the store: queued, or written and not known to be durable.
+    /// Returns the changes that are queued, or written and not known to be durable.
     fn coming(&self) -> impl Iterator<Item = &Coming> {
         let queued = self.queue.iter().map(|queued| &queued.coming);
         queued.chain(self.written.iter().map(|written| &written.coming))
@@ -225,7 +225,7 @@ impl RunsHost {
     }
 
     // RUN-9.3
-    /// The batch is durable: what it held back may leave.
+    /// Releases the effects of a batch that is durable.
     ///
     /// # Panics
     /// If the store refused it: the host and the store do not agree on what was written.
@@ -269,12 +269,12 @@ impl RunsHost {
         self.ending_runs.retain(|(ended, _)| *ended != run_id);
     }
 
-    /// What may leave, in the order in which it was decided.
+    /// Returns the effects that may leave, in the order of their decisions.
     pub fn poll_effects(&mut self) -> Vec<(RunId, Effect)> {
         core::mem::take(&mut self.ready)
     }
 
-    /// What is counted of the batch that became durable last.
+    /// Returns the events for metrics of the batch that became durable last.
     pub fn poll_counted(&mut self) -> Vec<Counted> {
         core::mem::take(&mut self.counted)
     }
@@ -284,7 +284,7 @@ impl RunsHost {
         core::mem::take(&mut self.ended)
     }
 
-    /// What runs refer to by SHA-256.
+    /// Returns the contents of runs, by SHA-256.
     pub fn blobs(&self) -> &dyn Blobs {
         &self.contents
     }
@@ -337,7 +337,7 @@ impl RunsHost {
         }
     }
 
-    /// Runs that could not be taken up from where they were parked. They do not go on.
+    /// Returns parked runs that could not be loaded. They do not continue.
     pub fn poll_damaged(&mut self) -> Vec<Damaged> {
         let lost = self.runs.take_lost().into_iter();
         let damaged = lost.map(|lost| Damaged {
@@ -358,25 +358,25 @@ impl RunsHost {
         self.recent.clear();
     }
 
-    /// The runs that live.
+    /// Returns the live runs.
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// What is durable.
+    /// Returns a reader of the durable state.
     pub fn reader(&self) -> &dyn RunReader {
         self.contents.reader()
     }
 }
 
-/// About how many bytes the work writes.
+/// Returns the approximate number of bytes that the work writes.
 fn bytes_of(work: &Work) -> usize {
     let entries: usize = work.entries.iter().map(|entry| entry.bytes.len()).sum();
     let blobs: usize = work.blobs.iter().map(|(_, bytes)| bytes.len()).sum();
     entries + blobs + work.snapshot.as_ref().map_or(0, bytes::Bytes::len)
 }
 
-/// What the work says of a run that ended with it and has a parent.
+/// Returns the run that ended with this work, if it has a parent.
 fn ended(work: &Work) -> Option<Ended> {
     if work.index.due_at.is_some() {
         return None;

@@ -6,5 +6,5 @@ pub(crate) const RESTING_MAX: usize = 1_024;
 pub(crate) const RESTING_BYTES_MAX: usize = 64 << 20;
 /// Bytes after which nothing more is taken into a batch.
 pub(crate) const BATCH_BYTES: usize = 32 << 20;
-/// Runs that go on by themselves within one batch.
+/// Runs that continue without an input within one batch.
 pub(crate) const OWN_MAX: usize = 512;

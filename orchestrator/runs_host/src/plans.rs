@@ -19,7 +19,7 @@ struct Known {
 }
 
 impl SharedPlans {
-    /// The plan of a document that was checked before, and has this digest unless something is damaged.
+    /// Returns the plan of a document that was checked before, and has this digest unless it is damaged.
     ///
     /// # Errors
     /// As the document is read.
@@ -32,7 +32,7 @@ impl SharedPlans {
         }
     }
 
-    /// The same plan, and the one that others have if there is one.
+    /// Returns the same plan, shared with other runs if possible.
     pub(crate) fn share(&self, plan: Arc<Plan>) -> Arc<Plan> {
         if let Some(known) = self.known(&plan.digest, &plan.document) {
             return known;

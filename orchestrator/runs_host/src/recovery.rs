@@ -1,4 +1,4 @@
-//! What a start takes up: each run that has not ended, folded from its snapshot and the entries behind it.
+//! Recovery at a start: each run that has not ended, folded from its snapshot and the entries after it.
 
 use bytes::Bytes;
 use escapement_model::chain::{chain_begin, chain_next};
@@ -17,18 +17,18 @@ use crate::lost::{guarded, kept};
 use crate::plans::SharedPlans;
 use crate::writes::entry_of;
 
-/// A run that cannot be taken up, and why. No other run is harmed.
+/// A run that cannot be resumed, and the reason. No other run is affected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// The run; `None` if its id is not readable, and then its number is in the sentence.
     pub run_id: Option<RunId>,
     /// The run that waits for it, if one does and that is known.
     pub parent: Option<RunId>,
-    /// What is wrong.
+    /// Reason.
     pub why: String,
 }
 
-/// Takes up every run that has not ended, with its session, and parks all but some of them. Gives those that cannot be taken up.
+/// Resumes every run that has not ended, with its session, and parks most of them. Returns those that cannot be resumed.
 ///
 /// # Errors
 /// [`StoreFault`] if the store as a whole cannot be read.
@@ -74,7 +74,7 @@ pub(crate) fn recover(
     }
 }
 
-/// Returns the session as it is stored; `None` if there is none.
+/// Returns the stored session; `None` if it does not exist.
 ///
 /// # Errors
 /// As the store fails; [`StoreFault::CorruptDefinition`] if it cannot be read.
@@ -89,7 +89,7 @@ pub fn stored_session(reader: &dyn RunReader, id: &str) -> Result<Option<Session
         .map_err(|_| StoreFault::CorruptDefinition { number })
 }
 
-/// The session of a run that is taken up. One that is gone or damaged begins anew.
+/// Loads the session of a resumed run. One that is missing or damaged begins anew.
 fn hold_session(reader: &dyn RunReader, runs: &mut Runs, spec: &Spec) {
     let id = &*spec.session_key();
     if id.is_empty() || runs.sessions().get(id).is_some() {
@@ -164,7 +164,7 @@ pub enum StoredRunFault {
     Damaged(String),
 }
 
-/// Folds a run from what is durable and looks at it. `None` if the store has no such run. What was purged with a discarded run
+/// Folds a run from its durable entries and reads it. `None` if the store has no such run. What was purged with a discarded run
 /// is shown as a value that says nothing.
 ///
 /// # Errors
@@ -221,7 +221,7 @@ pub(crate) fn apply(state: &mut RunState, page: &[JournalEntry]) -> Result<(), S
     Ok(())
 }
 
-/// Runs that are listed at a time.
+/// Runs in one list.
 const PAGE_RUNS: usize = 256;
-/// Bytes of entries that are read at a time.
+/// Bytes of entries in one read.
 const PAGE_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What can still be read of a run that is damaged. Repairs nothing.
+//! Readable part of a damaged run. Repairs nothing.
 
 use bytes::Bytes;
 use escapement_model::RunId;
@@ -13,14 +13,14 @@ use crate::plans::SharedPlans;
 use crate::recovery::{apply, fold, require_contents};
 use crate::writes::told;
 
-/// What can still be read of a run that is damaged.
+/// Readable part of a damaged run.
 #[derive(Debug)]
 pub struct Remains {
     /// Index columns; `None` if they are damaged.
     pub summary: Option<RunSummary>,
-    /// How it stood after the last entry that can be read, from the first one on without a gap.
+    /// State after the last readable entry, without a gap from the first one on.
     pub state: RunState,
-    /// What is wrong with it.
+    /// Damage.
     pub why: String,
 }
 
@@ -60,7 +60,7 @@ impl Remains {
         requests.filter_map(move |request| loaded(reader, request))
     }
 
-    /// What tells the run's user that it is discarded, to be written before it is; `None` if nothing is to be told, or can be.
+    /// Returns the notice for the run's user, to be written before the run is discarded; `None` without notices.
     pub fn last_word(&self, now: i64) -> Option<RunWrite> {
         let summary = self.summary.as_ref()?;
         let row = notice_of_damaged(&self.state, now)?;
@@ -102,5 +102,5 @@ fn readable(reader: &dyn RunReader, run_id: RunId) -> Result<RunState, StoreFaul
     }
 }
 
-/// Bytes of entries that are read at a time.
+/// Bytes of entries in one read.
 const PAGE_BYTES: usize = 4 << 20;

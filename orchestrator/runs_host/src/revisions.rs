@@ -16,8 +16,8 @@ pub fn documents_below(reader: &dyn RunReader, scope: &Scope, revisions: &[[u8; 
 }
 
 // RUN-9.11
-/// What was read of revisions. A digest says all that its revision runs, so that no document has to be read twice on the thread
-/// of runs; whether the store has it still is asked each time.
+/// Cache of revisions. A digest determines all that its revision runs, so no document is read twice on the thread of runs.
+/// The presence of each document in the store is checked each time.
 #[derive(Default)]
 pub(crate) struct KnownRevisions(RefCell<Known>);
 
@@ -28,7 +28,7 @@ struct Known {
     n_digests: usize,
 }
 
-/// What a revision is, beside its steps.
+/// Parts of a revision in addition to its steps.
 #[derive(Clone)]
 struct Revision {
     /// Bytes of its document.
@@ -96,7 +96,7 @@ impl KnownRevisions {
     }
 }
 
-/// Where revisions are.
+/// Source of revisions.
 trait Revisions {
     /// Returns the content that holds the document of a revision; `None` if there is none, or it cannot be read.
     fn content(&self, digest: &[u8; 32]) -> Option<[u8; 32]>;

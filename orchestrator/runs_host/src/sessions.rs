@@ -1,4 +1,4 @@
-//! Sessions: taken up from the store when they are needed, changed in the turn of the runs, written with what runs did.
+//! Sessions: loaded from the store on demand, changed in the turn of the runs, written with the entries of runs.
 
 use escapement_run::session::Session;
 use escapement_run::spec::namespace_of_session;
@@ -10,12 +10,12 @@ use escapement_store::runs::{
 use crate::host::RunsHost;
 use crate::recovery::stored_session;
 
-/// What becomes of a session.
+/// Result of a change of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionDeleted {
-    /// It is gone with the next batch.
+    /// The session is removed with the next batch.
     Done,
-    /// There is none.
+    /// The session does not exist.
     NotFound,
     /// Runs of it live.
     InUse,
@@ -23,7 +23,7 @@ pub enum SessionDeleted {
 
 impl RunsHost {
     // RUN-14.4
-    /// Returns the session that is kept as `id`, as it is now, durable or not; `None` if there is none.
+    /// Returns the session with this `id` as of now, durable or not; `None` if it does not exist.
     ///
     /// # Errors
     /// As [`stored_session`].
@@ -35,7 +35,7 @@ impl RunsHost {
         }
     }
 
-    /// Puts a session in the place of what there is, if anything. It is durable with the next batch.
+    /// Stores a session, and replaces an existing one. It is durable with the next batch.
     pub fn put_session(&mut self, id: &str, session: Session) {
         self.deleted_sessions.retain(|deleted| deleted != id);
         self.runs.sessions_mut().put(id, session);
@@ -59,7 +59,7 @@ impl RunsHost {
         Ok(SessionDeleted::Done)
     }
 
-    /// Takes the session of a run up that begins or is taken up. One that is gone or damaged begins anew.
+    /// Loads the session of a run that begins or resumes. One that is missing or damaged begins anew.
     pub(crate) fn hold_session(&mut self, id: &str, user_id: &str) {
         if id.is_empty() || self.runs().sessions().get(id).is_some() {
             return;
@@ -69,7 +69,7 @@ impl RunsHost {
         self.runs.sessions_mut().hold(id, || session);
     }
 
-    /// What becomes of sessions with the batch that is polled now.
+    /// Returns the changes of sessions for the batch that is polled now.
     pub(crate) fn session_writes(&mut self) -> Vec<DefinitionWrite> {
         let deleted = std::mem::take(&mut self.deleted_sessions);
         let gone = deleted.into_iter().map(|id| (id, DefinitionChange::Delete));

@@ -1,4 +1,4 @@
-//! What a run has to write, as the store takes it.
+//! Writes of a run, as the store takes them.
 
 use escapement_model::RunId;
 use escapement_run::journal::{Entry, RequestState};
@@ -55,16 +55,16 @@ pub fn request_state_byte(state: RequestState) -> u8 {
     }
 }
 
-/// What lists find a run by, beside its owner and its saved plan.
+/// Index columns of a run in addition to its owner and its saved plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     /// The goal that it serves.
     pub goal: Option<String>,
-    /// What fired it.
+    /// Trigger that started it.
     pub trigger: Option<String>,
 }
 
-/// What is to be written for one run.
+/// Pending write of one run.
 pub(crate) struct Queued {
     pub(crate) work: Work,
     pub(crate) coming: Coming,
@@ -77,16 +77,16 @@ pub(crate) struct Written {
     pub(crate) effects: Vec<Effect>,
 }
 
-/// By what a change that is on its way to the store is found.
+/// Keys of a change that is not known to be durable.
 pub(crate) struct Coming {
     pub(crate) run_id: RunId,
     /// True if the run is made with it.
     pub(crate) creates: bool,
-    /// What the caller of this change may repeat.
+    /// Request that the caller of this change may repeat.
     pub(crate) request: Option<ClientRequest>,
     /// The saved plan of a new run.
     pub(crate) plan: Option<String>,
-    /// What else lists find a new run by.
+    /// Further index columns of a new run.
     pub(crate) links: Links,
 }
 
@@ -102,7 +102,7 @@ impl Queued {
         Self { work, coming }
     }
 
-    /// What is left of it once it is written.
+    /// Returns the parts that remain once it is written.
     pub(crate) fn written(mut self) -> Written {
         Written {
             counted: core::mem::take(&mut self.work.counted),
@@ -164,7 +164,7 @@ fn with_creation(work: &Work, request: Option<ClientRequest>, coming: &Coming) -
     }
 }
 
-/// What the run refers to, the documents of its revisions with their digests.
+/// Returns the contents of the run, the documents of its revisions with their digests.
 fn contents(work: &Work) -> Vec<Content> {
     let blobs = work.blobs.iter().map(|(digest, bytes)| {
         let is_document = |row: &&RevisionRow| row.document.content() == Some(*digest);
@@ -191,7 +191,7 @@ pub(crate) fn told(row: &NoticeRow) -> impl Iterator<Item = NewNotice> {
     })
 }
 
-/// What becomes of requests, in the stream of all of them.
+/// Returns the changes of requests, in the stream of the inbox.
 fn in_inbox(work: &Work) -> impl Iterator<Item = NewNotice> {
     let changes = work.inbox_changes().into_iter();
     changes.map(|change: InboxChange| NewNotice {

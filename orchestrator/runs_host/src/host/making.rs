@@ -1,4 +1,4 @@
-//! How a run is made, on its own or where another one was, and which request has made it.
+//! Creation of runs, new or forked, and the requests that created them.
 
 use escapement_model::RunId;
 use escapement_model::planted::{self, Bug};
@@ -15,22 +15,22 @@ use crate::writes::{Links, too_large};
 pub struct Create {
     /// The run.
     pub run: NewRun,
-    /// What its caller may repeat, and gets the same run for.
+    /// Request that its caller may repeat, with the same run as the answer.
     pub request: Option<ClientRequest>,
-    /// The saved plan that it is a run of. Of these, one lives at a time.
+    /// The saved plan that it is a run of. At most one run of a saved plan is live.
     pub saved_plan: Option<String>,
 }
 
 /// Reason why a run was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCreated {
-    /// There are as many as there may be.
+    /// The limit of live runs is reached.
     Full,
     /// The request has made this run before, or its id is used; with the digest of the request that made it.
     Exists(RunId, Option<[u8; 32]>),
     /// This run of the same saved plan lives.
     AlreadyRunning(RunId),
-    /// What the store has of the run, of its request or of the run that it goes on from is damaged: what is wrong with it.
+    /// The store has damage in the run, in its request or in the run that it continues, for this reason.
     Damaged(String),
     /// First entries are larger than an entry may be.
     TooLarge(TooLarge),
@@ -41,7 +41,7 @@ pub enum NotCreated {
 pub struct Fork<'a> {
     /// The run.
     pub run: NewFork<'a>,
-    /// What its caller may repeat, and gets the same run for.
+    /// Request that its caller may repeat, with the same run as the answer.
     pub request: Option<ClientRequest>,
 }
 
@@ -50,7 +50,7 @@ pub struct Fork<'a> {
 pub enum NotForked {
     /// No new run is made.
     NotCreated(NotCreated),
-    /// The run that is to be forked is neither given nor lives, or the store has it no more.
+    /// The run to fork is neither given nor live, or the store no longer has it.
     NotThere,
     /// That run refused it.
     Refused(Refused),
@@ -114,7 +114,7 @@ impl RunsHost {
             return Err(NotForked::NotThere);
         }
         let origin = stored.map(|from| from.created).unwrap_or_default();
-        // One run of a saved plan lives at a time.
+        // At most one run of a saved plan is live.
         let plan = origin.plan.filter(|_| !is_live);
         if let Some(live) = plan.as_ref().and_then(|plan| self.live_run_of(plan)) {
             return Err(NotForked::NotCreated(NotCreated::AlreadyRunning(live)));
@@ -208,7 +208,7 @@ impl RunsHost {
     }
 }
 
-/// What was read, or what is wrong with one row of the store; all others are whole.
+/// Returns the value, or the damage of one row of the store; all others are whole.
 ///
 /// # Panics
 /// If the store as a whole cannot be read.
