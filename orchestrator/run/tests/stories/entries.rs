@@ -90,7 +90,7 @@ fn bytes_max(event: &Event) -> usize {
     of_event + others(event)
 }
 
-/// Returns the bytes of the parts that an entry has beside its event.
+/// Returns the bytes of the parts of an entry in addition to its event.
 fn others(event: &Event) -> usize {
     match event.is_end() || matches!(event, Event::ChildRunEnded(_)) {
         true => OTHERS,
