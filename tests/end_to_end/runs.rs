@@ -1,9 +1,9 @@
-//! Runs over the contract: in one process, and in a process of their own that calls another orchestrator.
+//! Runs over the contract.
 
 use crate::recording_worker::RecordingWorker;
 use crate::world::{LIMIT, World};
 use escapement_model::Opaque;
-use escapement_tests::{Orchestrator, OrchestratorSettings, PrivateDirectory, wait_for};
+use escapement_tests::Orchestrator;
 use escapement_wire::json;
 use escapement_wire::runs::v1::run::State;
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
@@ -78,52 +78,5 @@ async fn a_run_of_three_steps_does_each_of_them_once() {
     let run = ended(&world.orchestrator, &run.run_id).await;
     assert_eq!(run.state(), State::Completed, "{run:?}");
     assert_eq!(done(&worker, 3), [1, 1, 1]);
-    worker.stop().await;
-}
-
-// RUN-9.4
-#[tokio::test]
-async fn runs_of_a_process_of_their_own_are_killed_and_lose_no_execution() {
-    const STEPS: usize = 40;
-    let contract = World::start_with(|settings| settings.switch("--no-runs")).await;
-    let worker = RecordingWorker::start(&contract.orchestrator.url(), 4);
-    let directory = PrivateDirectory::new("runs-apart").unwrap();
-    let settings =
-        OrchestratorSettings::new(directory.path()).flag("--contract", contract.orchestrator.url());
-    let mut runs = settings.start().await.unwrap();
-    let run = create(&runs, creation("apart", &steps(STEPS))).await;
-    for n_kills in 1..=4 {
-        let n_done = || done(&worker, STEPS).into_iter().sum::<usize>();
-        let is_under_way = async || (n_done() >= 7 * n_kills).then_some(());
-        wait_for("further steps", LIMIT, is_under_way).await.unwrap();
-        runs.process.kill().unwrap();
-        runs = settings.start().await.unwrap();
-        let again = create(&runs, creation("apart", &steps(STEPS))).await;
-        assert_eq!(again.run_id, run.run_id);
-    }
-    let run = ended(&runs, &run.run_id).await;
-    assert_eq!(run.state(), State::Completed, "{run:?}");
-    assert_eq!(done(&worker, STEPS), [1; STEPS]);
-    worker.stop().await;
-}
-
-#[tokio::test]
-async fn a_contract_that_is_away_for_a_while_costs_a_run_nothing_but_time() {
-    let mut contract = World::start_with(|settings| settings.switch("--no-runs")).await;
-    let url = contract.orchestrator.url();
-    let directory = PrivateDirectory::new("runs-apart").unwrap();
-    let settings = OrchestratorSettings::new(directory.path()).flag("--contract", &url);
-    let runs = settings.start().await.unwrap();
-    contract.orchestrator.process.kill().unwrap();
-    let run = create(&runs, creation("away", &steps(2))).await;
-    let address = contract.orchestrator.address();
-    let there = OrchestratorSettings::new(contract.directory.path())
-        .switch("--no-runs")
-        .listen(address);
-    let there = there.start().await.unwrap();
-    let worker = RecordingWorker::start(&there.url(), 4);
-    let run = ended(&runs, &run.run_id).await;
-    assert_eq!(run.state(), State::Completed, "{run:?}");
-    assert_eq!(done(&worker, 2), [1, 1]);
     worker.stop().await;
 }

@@ -1,7 +1,6 @@
 //! TLS between real processes: who is let in, by what, and who is not.
 
 pub(crate) mod connecting;
-mod contract;
 mod identities;
 mod page;
 mod reloading;

@@ -25,7 +25,7 @@ async fn world() -> (World, ScriptWorker) {
         )
         .await;
     let actions: Vec<&str> = ACTIONS.iter().copied().chain(["script.typed"]).collect();
-    let worker = ScriptWorker::offering(&world.contract().url(), &world.shared, &actions);
+    let worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
     world.worker_is_there().await;
     (world, worker)
 }
@@ -80,7 +80,7 @@ async fn s68_evidence_is_what_the_worker_got_and_gave() {
         );
         let execution_id = text(&one["execution_id"]);
         let request = GetExecutionRequest { execution_id };
-        let answer = world.contract().plans().get_execution(request).await.unwrap();
+        let answer = world.orchestrator.plans().get_execution(request).await.unwrap();
         let certificate = answer.into_inner().execution.unwrap().certificate.unwrap();
         assert_eq!(one["contract_digest"], certificate.content_digest);
         assert_eq!(

@@ -59,7 +59,7 @@ async fn s74_every_execution_of_a_run_has_one_step_one_attempt_and_an_id_of_its_
     );
 
     // The contract replays each of them, and the run's evidence names them all.
-    let mut plans = world.contract().plans();
+    let mut plans = world.orchestrator.plans();
     for request in &submitted {
         let execution_id = text(&request["execution_id"]);
         let request = escapement_wire::v1::ReplayExecutionRequest { execution_id };

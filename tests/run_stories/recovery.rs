@@ -410,7 +410,7 @@ async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
             plan,
             ..SubmitPlanRequest::default()
         };
-        let refused = world.contract().plans().submit_plan(request).await.err()?;
+        let refused = world.orchestrator.plans().submit_plan(request).await.err()?;
         (refused.code() == Code::ResourceExhausted).then_some(())
     };
     escapement_tests::wait_for("a full queue", LIMIT, is_full)
@@ -425,35 +425,6 @@ async fn s77_a_full_queue_of_the_contract_delays_and_counts_nothing() {
         let names = world.event_names(run_id).await;
         assert!(!names.contains(&"step_retrying".to_owned()), "{names:?}");
     }
-    world.close().await;
-}
-
-#[tokio::test]
-async fn s80_a_process_of_runs_apart_from_the_contract_loses_no_execution() {
-    let mut world = World::start_apart().await;
-    let steps = json!([
-        call("a", "script.effect", json!({ "gate": "a", "answer": { "n": 1 } })),
-        call("b", "script.effect", json!({}))
-    ]);
-    let run_id = world.run(steps).await;
-    world.called_times(&run_id, "a", 1).await;
-    // The contract and its worker go on without it.
-    world.orchestrator.process.kill().unwrap();
-    world.shared.open("a");
-    let settled = async || {
-        let done = world.shared.ledger().iter().any(|line| line["event"] == "end");
-        done.then_some(())
-    };
-    escapement_tests::wait_for("the end of the execution", LIMIT, settled)
-        .await
-        .unwrap();
-    world.runs_start().await;
-    assert_eq!(world.ended(&run_id).await["state"], "completed");
-    assert_eq!(
-        world.called(&run_id),
-        ["a", "b"],
-        "each once, without a doubt about either"
-    );
     world.close().await;
 }
 

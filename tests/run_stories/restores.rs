@@ -61,7 +61,7 @@ fn put_runs(from: &std::path::Path, to: &std::path::Path) {
 #[tokio::test]
 async fn s77_what_settled_behind_the_runs_of_a_backup_is_adopted_after_the_restore() {
     // One backup has runs and executions. Without these a run asks what became of its attempt.
-    let mut world = World::start_together().await;
+    let mut world = World::start().await;
     let steps = json!([
         call(
             "open",

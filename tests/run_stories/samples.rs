@@ -67,7 +67,7 @@ impl World {
 async fn s39_the_sample_plans_run_to_their_ends_with_both_arms() {
     let world = World::without_worker(|settings| settings).await;
     let actions: Vec<&str> = ACTIONS.into_iter().chain(["web_search"]).collect();
-    let _worker = ScriptWorker::offering(&world.contract().url(), &world.shared, &actions);
+    let _worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
     let samples = world.samples().await;
     let steps = world
         .sample(&samples["morning-routine-analysis"], &["can_defer"], &[])
@@ -222,7 +222,7 @@ async fn s39_a_trigger_of_each_kind_comes_with_its_plan_and_is_disabled() {
 async fn s39_each_sample_trigger_starts_its_plan_once_it_is_enabled() {
     let world = World::without_worker(|settings| settings.flag("--webhook-listen", "127.0.0.1:0")).await;
     let actions: Vec<&str> = ACTIONS.into_iter().chain(["web_search"]).collect();
-    let _worker = ScriptWorker::offering(&world.contract().url(), &world.shared, &actions);
+    let _worker = ScriptWorker::offering(&world.orchestrator.url(), &world.shared, &actions);
     let (secret, triggers) = sample_triggers(&world).await;
     let mut hook = Hook::of(&secret);
     hook.finds(&world).await;
@@ -297,7 +297,7 @@ async fn first_samples_run_with_the_stock_worker_alone() {
 
     let directory = PrivateDirectory::new("run-stories-samples").unwrap();
     let settings = WorkerSettings::new(
-        &world.contract().url(),
+        &world.orchestrator.url(),
         "stock",
         directory.path(),
         directory.path(),

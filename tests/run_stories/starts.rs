@@ -28,7 +28,7 @@ async fn s5_a_run_of_the_first_second_after_a_start_has_the_gates_of_any_other()
     let first = careful(&world).await;
     world.in_state(&first, "queued").await;
     let directory = world.directory.path().to_owned();
-    let settings = WorkerSettings::new(&world.contract().url(), "stock", &directory, &directory);
+    let settings = WorkerSettings::new(&world.orchestrator.url(), "stock", &directory, &directory);
     let worker = settings.connect().await.unwrap();
     completes_unasked(&world, &first).await;
     let names = world.event_names(&first).await;

@@ -215,7 +215,7 @@ impl Storm {
         let machine = Machine::new();
         let world = World::start_with(|settings| machine.under(settings)).await;
         let directory = world.directory.path();
-        let stock = WorkerSettings::new(&world.contract().url(), "stock", directory, directory);
+        let stock = WorkerSettings::new(&world.orchestrator.url(), "stock", directory, directory);
         let worker = stock.connect().await.unwrap();
         Self {
             machine,

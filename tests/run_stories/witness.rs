@@ -66,7 +66,7 @@ impl World {
 
     /// What the run handed to the contract, oldest first, as each execution's own record has it.
     pub(crate) async fn executions_of(&self, run_id: &str) -> Vec<Value> {
-        let mut plans = self.contract().plans();
+        let mut plans = self.orchestrator.plans();
         let request = ListExecutionsRequest {
             tag: Some(format!("run:{run_id}")),
             page_size: Some(1000),

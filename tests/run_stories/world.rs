@@ -1,6 +1,5 @@
 //! An orchestrator process of a test's own, a worker with a ledger, and what callers ask about runs. Judges nothing but that
 //! what a story presupposes is so.
-//! If `ESCAPEMENT_CONTRACT_APART` is set, the contract is kept by a process of its own, and that of the runs calls it by gRPC.
 
 use crate::api::{self, Answers, Refusal};
 use crate::plan_words::{document, text, unattended, with};
@@ -20,8 +19,6 @@ pub(crate) struct World {
     worker: Option<ScriptWorker>,
     pub(crate) orchestrator: Orchestrator,
     settings: OrchestratorSettings,
-    /// What keeps the contract for it, with its settings, if it does not do so itself.
-    apart: Option<(Orchestrator, OrchestratorSettings)>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) directory: PrivateDirectory,
 }
@@ -43,24 +40,16 @@ impl World {
     pub(crate) async fn without_worker(
         change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
     ) -> Self {
-        let is_apart = std::env::var_os("ESCAPEMENT_CONTRACT_APART").is_some();
-        Self::of_processes(is_apart, change).await
-    }
-
-    /// As [`World::start`], with the contract in the process of the runs in any case.
-    pub(crate) async fn start_together() -> Self {
-        Self::of_processes(false, |settings| settings)
-            .await
-            .complete()
-            .await
-    }
-
-    /// As [`World::start`], with a process of its own for the contract in any case.
-    pub(crate) async fn start_apart() -> Self {
-        Self::of_processes(true, |settings| settings)
-            .await
-            .complete()
-            .await
+        let directory = PrivateDirectory::new("run-stories").unwrap();
+        let settings = change(OrchestratorSettings::new(directory.path()));
+        let (orchestrator, settings) = started(settings).await;
+        Self {
+            worker: None,
+            orchestrator,
+            settings,
+            shared: Shared::new(&directory.join("ledger")),
+            directory,
+        }
     }
 
     async fn complete(mut self) -> Self {
@@ -69,41 +58,9 @@ impl World {
         self
     }
 
-    async fn of_processes(
-        is_apart: bool,
-        change: impl FnOnce(OrchestratorSettings) -> OrchestratorSettings,
-    ) -> Self {
-        let directory = PrivateDirectory::new("run-stories").unwrap();
-        let mut settings = change(OrchestratorSettings::new(directory.path()));
-        let mut apart = None;
-        if is_apart {
-            let home = directory.join("contract");
-            std::fs::create_dir(&home).unwrap();
-            let contract = started(settings.clone().at(&home)).await;
-            settings = settings.flag("--contract", contract.0.url());
-            apart = Some(contract);
-        }
-        let (orchestrator, settings) = started(settings).await;
-        Self {
-            worker: None,
-            orchestrator,
-            settings,
-            apart,
-            shared: Shared::new(&directory.join("ledger")),
-            directory,
-        }
-    }
-
-    /// The process that keeps the contract.
-    pub(crate) fn contract(&self) -> &Orchestrator {
-        self.apart
-            .as_ref()
-            .map_or(&self.orchestrator, |(contract, _)| contract)
-    }
-
     /// Starts the worker and waits until its actions are offered.
     pub(crate) async fn worker_comes(&mut self) {
-        self.worker = Some(ScriptWorker::start(&self.contract().url(), &self.shared));
+        self.worker = Some(ScriptWorker::start(&self.orchestrator.url(), &self.shared));
         self.worker_is_there().await;
     }
 
@@ -117,7 +74,7 @@ impl World {
         let is_there = async || {
             let request = ListActionsRequest::default();
             let answer = self
-                .contract()
+                .orchestrator
                 .fleet()
                 .list_actions(request)
                 .await
@@ -154,24 +111,14 @@ impl World {
             .await;
     }
 
-    /// Kills what there is of processes as a crash of the machine would.
+    /// Kills the process as a crash of the machine would.
     pub(crate) fn kill(&mut self) {
         self.orchestrator.process.kill().unwrap();
-        if let Some((contract, _)) = &mut self.apart {
-            contract.process.kill().unwrap();
-        }
     }
 
-    /// Asks the processes to stop in order. Returns the exit code of the one that keeps the contract.
+    /// Asks the process to stop in order. Returns its exit code.
     pub(crate) async fn stops(&mut self) -> Option<i32> {
-        let status = self.orchestrator.process.terminate(LIMIT).await.unwrap();
-        match &mut self.apart {
-            None => status.code(),
-            Some((contract, _)) => {
-                assert_eq!(status.code(), Some(0), "it keeps no execution");
-                contract.process.terminate(LIMIT).await.unwrap().code()
-            }
-        }
+        self.orchestrator.process.terminate(LIMIT).await.unwrap().code()
     }
 
     /// Starts a process on the same store at the same address, and waits until the worker is back if there is one.
@@ -179,16 +126,13 @@ impl World {
         // A worker that met a dead orchestrator waits before it tries again; a new one comes at once. The old one goes first, or it
         // could come back for a moment, and take with it what it is given then.
         let had_worker = self.worker.take().is_some();
-        if let Some((contract, settings)) = &mut self.apart {
-            *contract = settings.start().await.unwrap();
-        }
         self.runs_start().await;
         if had_worker {
             self.worker_comes().await;
         }
     }
 
-    /// Starts the process of the runs alone.
+    /// Starts the process alone.
     pub(crate) async fn runs_start(&mut self) {
         self.orchestrator = self.settings.start().await.unwrap();
     }
@@ -221,9 +165,6 @@ impl World {
         // What never answers would keep it waiting for its limit.
         self.shared.open(END);
         self.orchestrator.stop().await.unwrap();
-        if let Some((contract, _)) = self.apart {
-            contract.stop().await.unwrap();
-        }
     }
 
     /// Every run that fits the filter, in the order of the list.

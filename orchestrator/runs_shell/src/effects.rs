@@ -42,8 +42,6 @@ pub struct EffectsConfig {
     pub max_executions: usize,
     /// Bytes of large requests that wait in memory for their turn; more are read from the store then.
     pub waiting_bytes: usize,
-    /// True if the contract records the author of a run as who hands its attempts in, as that of this process does.
-    pub knows_authors: bool,
 }
 
 /// Does what leaves runs, through the contract behind that service, on those threads. Ends with the thread of runs; what is in
@@ -61,7 +59,7 @@ pub fn perform<T>(
     T::ResponseBody: Body<Data = Bytes> + Send + 'static,
     <T::ResponseBody as Body>::Error: Into<StdError> + Send,
 {
-    let contract = Contract::new(service, runs.seen().clone(), config.knows_authors);
+    let contract = Contract::new(service, runs.seen().clone());
     let (records, asked) = mpsc::channel(RECORDS_QUEUE_MAX);
     runs.ask_for_records_by(records);
     let answered = recorded::answer(contract.clone(), asked);

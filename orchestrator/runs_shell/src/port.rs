@@ -58,8 +58,6 @@ pub(crate) struct Contract<T> {
     plans: PlanExecutionServiceClient<T>,
     fleet: FleetServiceClient<T>,
     seen: SeenActions,
-    /// True if it records the authors of runs as submitters: the contract of this process.
-    knows_authors: bool,
 }
 
 /// What became of a submission.
@@ -81,14 +79,13 @@ where
     <T::ResponseBody as Body>::Error: Into<StdError> + Send,
 {
     /// Calls the contract through that service, and remembers which actions were offered.
-    pub(crate) fn new(service: T, seen: SeenActions, knows_authors: bool) -> Self {
+    pub(crate) fn new(service: T, seen: SeenActions) -> Self {
         Self {
             plans: PlanExecutionServiceClient::new(service.clone())
                 .max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
             fleet: FleetServiceClient::new(service).max_decoding_message_size(CONTRACT_MESSAGE_BYTES_MAX),
             seen,
-            knows_authors,
         }
     }
 
@@ -224,7 +221,7 @@ where
             let refused = match found.unwrap_or_else(|_| Err(late())) {
                 Ok(found) => {
                     let execution = found.into_inner().execution.unwrap_or_default();
-                    return self.is_own(attempt, &execution).then_some(Submitted::Accepted);
+                    return is_own(attempt, &execution).then_some(Submitted::Accepted);
                 }
                 Err(status) => refusal(&status),
             };
@@ -241,7 +238,6 @@ where
         if let Some(trace) = &attempt.origin.trace {
             write_trace(trace, request.metadata_mut());
         }
-        // Read by the contract of this process alone: over a connection the credentials of that say who hands in.
         if let Some(principal) = attempt.origin.principal() {
             request.extensions_mut().insert(principal);
         }
@@ -332,7 +328,7 @@ where
             Ok(Ok(found)) => found.into_inner().execution.unwrap_or_default(),
             Ok(Err(_)) | Err(_) => return settled::unknown(),
         };
-        if !self.is_own(attempt, &execution) {
+        if !is_own(attempt, &execution) {
             return settled::unknown();
         }
         let end = self.end_of(attempt, step_id, wanted).await;
@@ -353,14 +349,13 @@ where
             Ok(None) | Err(_) => settled::unknown(),
         }
     }
+}
 
-    /// Returns true if the execution has the attempt's namespace and the author of its run. Another contract
-    /// only knows its own caller, and records no author.
-    fn is_own(&self, attempt: &Attempt, execution: &v1::Execution) -> bool {
-        let origin = &attempt.origin;
-        let is_there = execution.namespace == origin.namespace.as_str();
-        is_there && (!self.knows_authors || origin.is_of(execution.accepted_by.as_ref()))
-    }
+/// Returns true if the execution has the attempt's namespace and the author of its run.
+fn is_own(attempt: &Attempt, execution: &v1::Execution) -> bool {
+    let origin = &attempt.origin;
+    let is_there = execution.namespace == origin.namespace.as_str();
+    is_there && origin.is_of(execution.accepted_by.as_ref())
 }
 
 /// Says which trace a call belongs to. What is no header of one is left out.

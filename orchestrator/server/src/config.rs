@@ -1,12 +1,10 @@
 //! What the operator may set: flags and `ESCAPEMENT_*` variables. Opens nothing and starts nothing.
 
 mod access;
-mod contract;
 mod no_config;
 mod security;
 
 use self::access::AccessFlags;
-use self::contract::ContractFlags;
 pub use self::no_config::NoConfig;
 use self::security::SecurityFlags;
 use crate::exit::Failure;
@@ -223,10 +221,6 @@ pub struct Config {
           value_parser = clap::value_parser!(u64).range(1_000..=CENTURY_MS))]
     pub keep_run_ids_ms: Option<u64>,
 
-    /// Which orchestrator executes the attempts of runs.
-    #[command(flatten)]
-    pub contract: ContractFlags,
-
     /// Where events go.
     #[command(flatten)]
     pub events: EventFlags,
@@ -284,7 +278,6 @@ impl Config {
         let problem = self
             .access
             .problem(self.listen)
-            .or_else(|| self.contract.problem())
             .or_else(|| self.traces.otlp.problem())
             .or_else(|| self.events.problem(self.security.allow_plaintext));
         if problem.is_some() {

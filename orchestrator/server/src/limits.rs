@@ -123,10 +123,6 @@ pub(crate) const REPORTED_OUTCOMES_MAX: usize = 4_096;
 pub(crate) const RUN_EXECUTIONS_MAX: usize = 4_096;
 /// Bytes of large requests of runs that wait in memory for their turn: 64 MiB.
 pub(crate) const RUN_WAITING_BYTES_MAX: usize = 64 << 20;
-/// How long a connection to another orchestrator, which executes the attempts of runs, may take to come about.
-pub(crate) const CONTRACT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often such a connection is asked whether it still stands.
-pub(crate) const CONTRACT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Peers in one message to a worker.
 pub(crate) const PEERS_MAX: usize = 64;

@@ -232,7 +232,7 @@ fn nearest(name: &str, known: &BTreeSet<&str>) -> Option<String> {
 
 const PREFIX: &str = "ESCAPEMENT_";
 /// The variables of all programs: they may stand in one file of settings. The prefix is left out.
-const VARIABLES: [&str; 86] = [
+const VARIABLES: [&str; 80] = [
     "ACCEPT_LOSS",
     "ACCESS_POLICY",
     "ACTIONS",
@@ -241,12 +241,6 @@ const VARIABLES: [&str; 86] = [
     "ALLOW_PLAINTEXT",
     "ALLOW_PROGRAM",
     "ALLOW_VARIABLE",
-    "CONTRACT",
-    "CONTRACT_TLS_CA",
-    "CONTRACT_TLS_CERT",
-    "CONTRACT_TLS_KEY",
-    "CONTRACT_TLS_SERVER_NAME",
-    "CONTRACT_TOKEN_FILE",
     "DECLARE_ACTIONS",
     "DEFAULT_ATTEMPT_MS",
     "DEFAULT_AUTONOMY_LEVEL",

@@ -140,7 +140,6 @@ impl World {
         let effects = EffectsConfig {
             max_executions: ATTEMPTS_MAX,
             waiting_bytes: 0,
-            knows_authors: true,
         };
         perform(contract, &handle, effects, received, &Handle::current());
         for action in ["a.other", "a.note", "a.nested", "a.forked"] {

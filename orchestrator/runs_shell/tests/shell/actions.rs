@@ -97,7 +97,6 @@ async fn an_action_that_a_worker_has_just_offered_is_in_the_catalogue_of_the_nex
     let config = EffectsConfig {
         max_executions: 1,
         waiting_bytes: 0,
-        knows_authors: true,
     };
     let service = FleetServiceServer::new(fleet.clone());
     perform(service, &handle, config, outgoing, &Handle::current());
@@ -226,7 +225,6 @@ fn carry_out(world: &mut World, fleet: &Fleet) {
     let config = EffectsConfig {
         max_executions: 1,
         waiting_bytes: 0,
-        knows_authors: true,
     };
     let service = FleetServiceServer::new(fleet.clone());
     perform(service, &world.handle, config, outgoing, &Handle::current());

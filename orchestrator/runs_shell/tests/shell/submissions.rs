@@ -23,7 +23,6 @@ type Submission = (Vec<u8>, oneshot::Sender<Status>);
 const ONE_AT_A_TIME: EffectsConfig = EffectsConfig {
     max_executions: 1,
     waiting_bytes: 0,
-    knows_authors: true,
 };
 
 #[derive(Clone)]

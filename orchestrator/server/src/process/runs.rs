@@ -3,10 +3,7 @@
 use crate::config::Config;
 use crate::exit::{EXIT_SOFTWARE, EXIT_STORE, Failure, stop_here};
 use crate::grpc::{Edge, services};
-use crate::limits::{
-    CONTRACT_CONNECT_TIMEOUT, CONTRACT_KEEP_ALIVE_INTERVAL, RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX,
-};
-use escapement_credentials::Credentials;
+use crate::limits::{RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX};
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{
     CaughtUp, EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform,
@@ -18,8 +15,6 @@ use escapement_transport::AccessRules;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
 use tracing::error;
 
 /// The runs of the process.
@@ -49,7 +44,7 @@ pub(crate) fn open_store(config: &Config, store: &Embedded) -> Result<Option<Emb
 /// Returns the mark for the retention of the contract. Without runs that read its results the mark is already
 /// set.
 pub(crate) fn caught_up(config: &Config) -> CaughtUp {
-    match config.no_runs || config.contract.contract.is_some() {
+    match config.no_runs {
         true => CaughtUp::already(),
         false => CaughtUp::default(),
     }
@@ -91,15 +86,8 @@ impl Runs {
         let effects = EffectsConfig {
             max_executions: RUN_EXECUTIONS_MAX,
             waiting_bytes: RUN_WAITING_BYTES_MAX,
-            knows_authors: config.contract.contract.is_none(),
         };
-        match &config.contract.contract {
-            None => perform(services::contract(edge), &handle, effects, received, threads),
-            Some(url) => {
-                let service = elsewhere(config, url, threads)?;
-                perform(service, &handle, effects, received, threads);
-            }
-        }
+        perform(services::contract(edge), &handle, effects, received, threads);
         Ok(Self { handle, thread })
     }
 
@@ -111,29 +99,6 @@ impl Runs {
             .inspect_err(|_| error!("thread of runs ended with a panic"))
             .ok()
     }
-}
-
-/// Returns the way to another orchestrator. It connects when it is used, and again if the connection is lost, with what the files of the
-/// configuration hold then.
-fn elsewhere(
-    config: &Config,
-    url: &str,
-    threads: &Handle,
-) -> Result<InterceptedService<Channel, Credentials>, Failure> {
-    let _in_runtime = threads.enter();
-    let credentials = config.contract.credentials();
-    let settings = |endpoint: Endpoint| {
-        endpoint
-            .connect_timeout(CONTRACT_CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(CONTRACT_KEEP_ALIVE_INTERVAL)
-            .keep_alive_while_idle(true)
-    };
-    let channel = credentials.channel(url, settings);
-    let channel = channel.map_err(|problem| Failure::Configuration {
-        setting: config.given.naming_variable("--contract"),
-        problem: format!("cannot be reached as configured: {problem}"),
-    })?;
-    Ok(InterceptedService::new(channel, credentials))
 }
 
 fn cannot_go_on(why: Ending<'_>) {

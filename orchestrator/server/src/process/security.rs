@@ -51,11 +51,6 @@ impl Security {
     /// # Errors
     /// [`Failure::Configuration`] names the flag and the file that cannot be used.
     pub(crate) fn load(config: &Config) -> Result<Self, Failure> {
-        let wrong_contract = |problem| Failure::Configuration {
-            setting: config.given.naming_variable("--contract"),
-            problem: format!("cannot be reached as configured: {problem}"),
-        };
-        config.contract.check().map_err(wrong_contract)?;
         let traces = config.traces.otlp.check();
         traces.map_err(|(flag, problem)| wrong_traces(config, flag, problem))?;
         let mut sources: Vec<Box<dyn Reload>> = Vec::new();
@@ -114,8 +109,6 @@ impl Security {
     fn exposed(&self, config: &Config) -> Vec<Exposed> {
         let secrets = [
             ("--tls-key", &config.security.tls_key),
-            ("--contract-tls-key", &config.contract.contract_tls_key),
-            ("--contract-token-file", &config.contract.contract_token_file),
             ("--otlp-headers-file", &config.traces.otlp.otlp_headers_file),
         ];
         let secrets = secrets

@@ -114,7 +114,7 @@ fn verify() -> std::io::Result<bool> {
 }
 
 /// Returns every check, in the order in which they run.
-fn checks(folders: &Folders, runner: &str) -> [Check; 7] {
+fn checks(folders: &Folders, runner: &str) -> [Check; 6] {
     // Most tests wait for processes more than they compute: with three threads, half of two cores is idle.
     let n_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let n_threads = 2 * n_cores + 1;
@@ -142,8 +142,6 @@ fn checks(folders: &Folders, runner: &str) -> [Check; 7] {
             .variable("ESCAPEMENT_SKIPPED_LIST", &folders.skipped_list),
         // The suites that attack by bytes, frames and broken connections once more, against an orchestrator that speaks TLS.
         tests("over TLS", OVER_TLS).variable("ESCAPEMENT_OVER_TLS", "1"),
-        // The stories of runs once more, with the contract in a process of its own, which they call by gRPC.
-        tests("contract apart", CONTRACT_APART).variable("ESCAPEMENT_CONTRACT_APART", "1"),
     ]
 }
 
@@ -153,13 +151,6 @@ fn checks(folders: &Folders, runner: &str) -> [Check; 7] {
 const OVER_TLS: &str = "test --locked --workspace --no-fail-fast --test hostile --test sessions -- \
     --skip costs:: --skip decoding:: --skip handshakes:: --skip made_up:: --skip pages:: --skip queue:: --skip simulations:: \
     --skip sinks:: --skip health:: --skip registrations:: --skip deploys::workers_ --skip deploys::a_single_worker_";
-/// Without stories in which no execution crosses, or a single call that others tell more of;
-/// and without those that say themselves where the contract is kept.
-const CONTRACT_APART: &str = "test --locked --workspace --no-fail-fast --test run_stories -- \
-    --skip table:: --skip malformed:: --skip firings:: --skip triggers::s64_ --skip triggers::s65_ --skip webhooks:: \
-    --skip plans::s88_a_ --skip goals:: --skip recovery::s80_ --skip restores::s77_what_settled_ \
-    --skip storm::";
-
 /// The code of `sysexits.h` for a command line that is not understood.
 const EXIT_USAGE: u8 = 64;
 
