@@ -25,7 +25,7 @@ const OPTION_CHARS: usize = 1_000;
 /// Streams of one connection.
 const PER_CONNECTION: u32 = 500;
 
-/// Somebody who has a namespace.
+/// Caller with a namespace.
 struct Tenant {
     secret: String,
     channel: Channel,
@@ -59,7 +59,7 @@ impl Tenant {
         let request = creation(document);
         let ask = async || match self.runs().create_run(self.showing(request.clone())).await {
             Ok(made) => made.into_inner().run.map(|run| run.run_id),
-            // Very many begin to watch, and each is told to ask again.
+            // Very many streams start, and the call is refused until they have.
             Err(refused) if refused.code() == Code::ResourceExhausted => None,
             Err(failed) => panic!("{failed:?}"),
         };
@@ -111,7 +111,7 @@ fn deaf_calls(secret: &str, run_id: &str) -> Vec<u8> {
     ];
     let shown = format!("Bearer {secret}");
     let call = |n: u32| {
-        // Mostly of the kinds that have much to tell.
+        // Mostly of the kinds with large answers.
         let (path, question) = &questions[[0, 0, 1, 0, 1, 2, 0, 3][n as usize % 8]];
         let (stream, head) = (2 * n + 1, headers(path, &[("authorization", &shown)]));
         let mut bytes = frame(HEADERS, END_HEADERS, stream, &head);
@@ -122,7 +122,7 @@ fn deaf_calls(secret: &str, run_id: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_whose_watchers_are_deaf_takes_its_share_and_no_more() {
+async fn a_tenant_with_unread_streams_has_only_its_share() {
     let [(deaf, of_deaf), (other, of_other)] = [token(), token()];
     let directory = PrivateDirectory::new("deaf").unwrap();
     let policy = directory.join("policy.toml");
@@ -158,7 +158,7 @@ async fn a_tenant_whose_watchers_are_deaf_takes_its_share_and_no_more() {
         assert_eq!(wire.flood_deaf(&calls).await, Flood::Sent);
         wires.push(wire);
     }
-    // The deaf have what they may: a further watcher of theirs waits for room, or gets none.
+    // The tenant has its whole share: a further stream of it waits for bytes, or is refused.
     let mut waiting = InboxServiceClient::new(deaf.channel.clone());
     let waiting = waiting.watch_inbox(deaf.showing(v1::WatchInboxRequest::default()));
     let is_full = async || (den.size().peak_mib > before.resident_mib + 32).then_some(());
@@ -166,7 +166,7 @@ async fn a_tenant_whose_watchers_are_deaf_takes_its_share_and_no_more() {
         .await
         .unwrap();
 
-    // Another tenant sees a run from its beginning to what becomes of it.
+    // Another tenant sees a run from its beginning to its end.
     for _ in 0..5 {
         let run_id = other.asks().await;
         let mut seen = other.watch(&run_id).await;

@@ -26,7 +26,7 @@ use crate::fields::{self, Fields};
 use crate::paging::{self, Room};
 use crate::saved::profiles;
 use crate::totals::{size, total};
-use crate::watching::Answers;
+use crate::watching::AnswerStream;
 use answer::{Read, key_in, read};
 use asked::{Said, said_to, stored, view};
 
@@ -256,7 +256,7 @@ impl InboxService for Inbox {
         Ok(Response::new(v1::RespondToInputResponse { input_request }))
     }
 
-    type WatchInboxStream = Answers<v1::WatchInboxResponse>;
+    type WatchInboxStream = AnswerStream<v1::WatchInboxResponse>;
 
     async fn watch_inbox(
         &self,

@@ -35,18 +35,17 @@ use about::AboutRun;
 use crate::caller::Caller;
 use crate::errors::Rejection;
 use crate::settings::RunSettings;
-use crate::watching::Answers;
+use crate::watching::AnswerStream;
 use escapement_model::RunId;
 use escapement_run::{Blobs, Run};
 use escapement_runs::Config;
-use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_runs_shell::RunsHandle;
 use escapement_transport::response_budget::ResponseBudget;
-use escapement_transport::share::{CallTenant, Share, SharePart, Tenant};
+use escapement_transport::share::{CallTenant, Share};
 use escapement_transport::{CallClass, Recipient};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run_service_server::RunService;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
@@ -96,15 +95,6 @@ impl Runs {
         Recipient::new(&self.answers, CallClass::Watches, request.extensions())
     }
 
-    /// Acquires one of the few permits for queries that read much of the store.
-    ///
-    /// # Errors
-    /// If this tenant got no permit within the timeout.
-    async fn heavy_place(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
-        let place = self.heavy.wait(tenant, 1, HEAVY_PATIENCE).await;
-        place.map_err(|_| Rejection::Call(CallError::Overloaded))
-    }
-
     /// Sets the defaults of the operator for the runs that it creates.
     #[must_use]
     pub fn with_settings(self, settings: &RunSettings) -> Self {
@@ -149,10 +139,10 @@ impl Runs {
 
 #[tonic::async_trait]
 impl RunService for Runs {
-    type WatchRunStream = Answers<v1::WatchRunResponse>;
-    type ExportRunStream = Answers<v1::ExportRunResponse>;
-    type ReadEventsStream = Answers<v1::ReadEventsResponse>;
-    type WatchNoticesStream = Answers<v1::WatchNoticesResponse>;
+    type WatchRunStream = AnswerStream<v1::WatchRunResponse>;
+    type ExportRunStream = AnswerStream<v1::ExportRunResponse>;
+    type ReadEventsStream = AnswerStream<v1::ReadEventsResponse>;
+    type WatchNoticesStream = AnswerStream<v1::WatchNoticesResponse>;
 
     async fn watch_run(
         &self,
@@ -453,8 +443,6 @@ impl RunService for Runs {
 
 /// Questions that read much of the store at a time, all together; others wait.
 const HEAVY_MAX: usize = 2;
-/// Timeout after which such a query without a permit is refused.
-const HEAVY_PATIENCE: Duration = Duration::from_secs(10);
 /// Readings at a time for all who watch and wait.
 const TURNS_MAX: usize = 8;
 /// Where events say that they come from, unless the operator says otherwise.

@@ -156,19 +156,19 @@ impl<Answer: Message> Teller<Answer> {
 }
 
 /// The answers to one caller.
-pub struct Answers<Answer> {
+pub struct AnswerStream<Answer> {
     pages: mpsc::Receiver<Result<Told<Answer>, Status>>,
     /// The page that is being taken.
     page: Option<Told<Answer>>,
 }
 
-impl<Answer> std::fmt::Debug for Answers<Answer> {
+impl<Answer> std::fmt::Debug for AnswerStream<Answer> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answers").finish_non_exhaustive()
+        f.debug_struct("AnswerStream").finish_non_exhaustive()
     }
 }
 
-impl<Answer: Unpin> Stream for Answers<Answer> {
+impl<Answer: Unpin> Stream for AnswerStream<Answer> {
     type Item = Result<Answer, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -191,7 +191,7 @@ impl<Answer: Unpin> Stream for Answers<Answer> {
 pub(crate) fn start<Answer, T>(
     recipient: Recipient,
     tell: impl FnOnce(Teller<Answer>) -> T,
-) -> Answers<Answer>
+) -> AnswerStream<Answer>
 where
     Answer: Message + 'static,
     T: Future<Output = End> + Send + 'static,
@@ -213,7 +213,7 @@ where
             let _left = pages.send(Err(status)).await;
         }
     });
-    Answers {
+    AnswerStream {
         pages: received,
         page: None,
     }
@@ -230,7 +230,7 @@ pub(crate) fn watch<W: Watched + 'static>(
     mut watched: W,
     mut follow: FollowAll,
     recipient: Recipient,
-) -> Answers<W::Answer> {
+) -> AnswerStream<W::Answer> {
     start(recipient, async move |teller| {
         match tell(&mut watched, &teller, &mut follow).await {
             Ok(never) => match never {},

@@ -15,7 +15,7 @@ use super::LISTED_BYTES_MAX;
 use super::asked::{kind_of, show_workers, stored, view};
 use crate::errors::Rejection;
 use crate::views::{request_state, signed, uuid_text};
-use crate::watching::{self, Answers, End, Page, Paged, Watched};
+use crate::watching::{self, AnswerStream, End, Page, Paged, Watched};
 
 type Answer = v1::WatchInboxResponse;
 
@@ -33,7 +33,7 @@ pub(super) async fn start(
     wanted: Wanted,
     cursor: u64,
     recipient: Recipient,
-) -> Result<Answers<Answer>, Rejection> {
+) -> Result<AnswerStream<Answer>, Rejection> {
     // Followed first, so that nothing is missed between a look and the next.
     let follow = runs.follow_requests();
     let (after, beginning) = match cursor.checked_sub(1) {

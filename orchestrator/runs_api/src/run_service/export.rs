@@ -5,7 +5,7 @@ use super::discarding::purged;
 use crate::errors::Rejection;
 use crate::fields;
 use crate::journal::absent;
-use crate::watching::{self, Answers, End, Teller};
+use crate::watching::{self, AnswerStream, End, Teller};
 use escapement_model::RunId;
 use escapement_runs_host::{ExportFault, RunExport};
 use escapement_runs_shell::{CallError, RunsHandle};
@@ -18,7 +18,7 @@ impl Runs {
         &self,
         request: v1::ExportRunRequest,
         recipient: Recipient,
-    ) -> Result<Answers<v1::ExportRunResponse>, Rejection> {
+    ) -> Result<AnswerStream<v1::ExportRunResponse>, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
         let begun = self.runs.readers().read(move |reader| {
             let Some(summary) = reader.summary(run_id)? else {

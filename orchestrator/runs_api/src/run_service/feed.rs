@@ -6,7 +6,7 @@ use crate::endings::{self, EVENT_TYPES};
 use crate::errors::Rejection;
 use crate::fields::Fields;
 use crate::views::signed;
-use crate::watching::{self, Answers, End, HEARTBEAT, Page, Paged, Teller};
+use crate::watching::{self, AnswerStream, End, HEARTBEAT, Page, Paged, Teller};
 use escapement_model::{Namespace, RunId};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, RunSummary};
@@ -27,7 +27,7 @@ impl Runs {
         request: v1::ReadEventsRequest,
         caller: Caller,
         recipient: Recipient,
-    ) -> Result<Answers<Answer>, Rejection> {
+    ) -> Result<AnswerStream<Answer>, Rejection> {
         let mut fields = Fields::default();
         fields.number("after_sequence", request.after_sequence, 0..=i64::MAX);
         let after_id = match request.after_id.is_empty() {

@@ -20,7 +20,7 @@ use crate::fields::Fields;
 use crate::resolution::{SESSION_ID_CHARS_MAX, owner};
 use crate::session_service;
 use crate::views::{signed, uuid_text};
-use crate::watching::{self, Answers, End, Page, Paged, Watched};
+use crate::watching::{self, AnswerStream, End, Page, Paged, Watched};
 
 type Answer = v1::WatchNoticesResponse;
 
@@ -66,7 +66,7 @@ impl Runs {
         request: v1::WatchNoticesRequest,
         caller: &Caller,
         recipient: Recipient,
-    ) -> Result<Answers<Answer>, Rejection> {
+    ) -> Result<AnswerStream<Answer>, Rejection> {
         let mut fields = Fields::default();
         fields.note("user_id", &request.user_id);
         fields.session_id("session_id", &request.session_id, 0..=SESSION_ID_CHARS_MAX);

@@ -5,11 +5,21 @@ use crate::errors::Rejection;
 use crate::views::{Detail, run_view};
 use escapement_model::RunId;
 use escapement_runs_shell::CallError;
+use escapement_transport::share::{SharePart, Tenant};
 use escapement_wire::runs::v1;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 impl Runs {
+    /// Acquires one of the few permits for queries that read much of the store.
+    ///
+    /// # Errors
+    /// If this tenant got no permit within the timeout.
+    pub(super) async fn heavy_place(&self, tenant: &Tenant) -> Result<SharePart, Rejection> {
+        let place = self.heavy.wait(tenant, 1, HEAVY_PATIENCE).await;
+        place.map_err(|_| Rejection::Call(CallError::Overloaded))
+    }
+
     /// Tells how a run stands that a call has just changed. Waits for its place; without one, the answer is not one that says
     /// that nothing changed.
     pub(super) async fn look_afterwards(&self, run_id: RunId) -> Result<v1::Run, Rejection> {
@@ -53,3 +63,5 @@ async fn patiently<T, F: Future<Output = Result<T, Rejection>>>(ask: impl Fn() -
 const PLACE_PAUSE: Duration = Duration::from_millis(50);
 /// How long a call that changed something waits for its answer.
 const AFTERWARDS_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout after which a query that reads much of the store is refused without a permit.
+const HEAVY_PATIENCE: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::journal::forward;
 use crate::revision_plans::RevisionPlans;
 use crate::views::{event, signed};
-use crate::watching::{self, Answers, End, HEARTBEAT, Page, Paged, Teller};
+use crate::watching::{self, AnswerStream, End, HEARTBEAT, Page, Paged, Teller};
 use escapement_model::RunId;
 use escapement_run::journal;
 use escapement_runs_shell::Follow;
@@ -25,7 +25,7 @@ impl Runs {
         &self,
         request: v1::WatchRunRequest,
         recipient: Recipient,
-    ) -> Result<Answers<Answer>, Rejection> {
+    ) -> Result<AnswerStream<Answer>, Rejection> {
         let mut fields = Fields::default();
         let run_id = fields.id::<RunId>("run_id", &request.run_id);
         fields.number("from_sequence", request.from_sequence, 0..=i64::MAX);

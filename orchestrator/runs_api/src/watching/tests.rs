@@ -43,7 +43,7 @@ fn of(budget: &ResponseBudget, tenant: &str, abort: &ConnectionAbort) -> Recipie
     Recipient::new(budget, CallClass::Watches, &extensions)
 }
 
-fn endless(endless: &Endless, recipient: Recipient) -> Answers<v1::ExportRunResponse> {
+fn endless(endless: &Endless, recipient: Recipient) -> AnswerStream<v1::ExportRunResponse> {
     let mut endless = endless.clone();
     start(recipient, async move |teller| {
         teller.tell(&mut endless).await.err().unwrap()
@@ -51,7 +51,7 @@ fn endless(endless: &Endless, recipient: Recipient) -> Answers<v1::ExportRunResp
 }
 
 /// The number of the page that an answer is of.
-async fn next(answers: &mut Answers<v1::ExportRunResponse>) -> Result<u8, Status> {
+async fn next(answers: &mut AnswerStream<v1::ExportRunResponse>) -> Result<u8, Status> {
     answers.next().await.unwrap().map(|answer| answer.data[0])
 }
 
