@@ -17,17 +17,16 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tonic::client::GrpcService;
-use tonic::codegen::{Body, StdError};
 
 use crate::catalogue::profiles_of;
+use crate::contract_port::ContractPort;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
 use crate::learning::learnt;
 use crate::limits::{CHILD_PAUSE, RECORDS_QUEUE_MAX, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
 use crate::planner;
-use crate::port::{Attempt, Contract, not_submitted};
+use crate::port::{Attempt, Attempts, not_submitted};
 use crate::saved::find_plan;
 use crate::seen::SeenActions;
 use crate::turns::Turns;
@@ -44,28 +43,22 @@ pub struct EffectsConfig {
     pub waiting_bytes: usize,
 }
 
-/// Does what leaves runs, through the contract behind that service, on those threads. Ends with the thread of runs; what is in
+/// Does what leaves runs, through that contract, on those threads. Ends with the thread of runs; what is in
 /// flight then is left to the next start.
-pub fn perform<T>(
-    service: T,
+pub fn perform<C: ContractPort>(
+    contract: C,
     runs: &RunsHandle,
     config: EffectsConfig,
     outgoing: UnboundedReceiver<Outgoing>,
     threads: &Handle,
-) where
-    T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-    T::Error: Into<StdError>,
-    T::Future: Send,
-    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
-{
-    let contract = Contract::new(service, runs.seen().clone());
+) {
     let (records, asked) = mpsc::channel(RECORDS_QUEUE_MAX);
     runs.ask_for_records_by(records);
     let answered = recorded::answer(contract.clone(), asked);
+    let attempts = Attempts::new(contract, runs.seen().clone());
     let watching = runs.clone();
     let effects = Effects {
-        contract: contract.clone(),
+        attempts: attempts.clone(),
         runs: runs.clone(),
         room: Room::new(config.max_executions),
         nested: Room::new(config.max_executions),
@@ -77,15 +70,15 @@ pub fn perform<T>(
     threads.spawn(async move {
         tokio::select! {
             () = effects.run(outgoing) => {}
-            () = contract.watch_actions(watching) => {}
+            () = attempts.watch_actions(watching) => {}
             () = answered => {}
         }
     });
 }
 
 #[derive(Debug)]
-struct Effects<T> {
-    contract: Contract<T>,
+struct Effects<C> {
+    attempts: Attempts<C>,
     runs: RunsHandle,
     room: Room,
     /// For what is nested in executions.
@@ -115,14 +108,7 @@ impl Waiting {
     }
 }
 
-impl<T> Effects<T>
-where
-    T: GrpcService<tonic::body::Body> + Clone + Send + 'static,
-    T::Error: Into<StdError>,
-    T::Future: Send,
-    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
-{
+impl<C: ContractPort> Effects<C> {
     async fn run(mut self, mut outgoing: UnboundedReceiver<Outgoing>) {
         loop {
             tokio::select! {
@@ -287,7 +273,7 @@ where
         place: Option<Place>,
         has_waited: bool,
     ) {
-        let (contract, runs) = (self.contract.clone(), self.runs.clone());
+        let (attempts, runs) = (self.attempts.clone(), self.runs.clone());
         self.under_way.spawn(async move {
             let (_execution, submission) = place.map(Place::split).unzip();
             let execution_id = attempt.execution_id;
@@ -305,7 +291,7 @@ where
             let mut outcome: AttemptOutcome = match request {
                 Some(request) => {
                     attempt.request = request;
-                    contract.carry_out(attempt, submission, &wanted).await
+                    attempts.carry_out(attempt, submission, &wanted).await
                 }
                 None => not_submitted(&attempt),
             };

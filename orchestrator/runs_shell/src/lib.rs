@@ -11,6 +11,8 @@ mod live;
 
 mod rights;
 
+mod contract_port;
+
 mod error;
 
 mod turns;
@@ -63,6 +65,7 @@ mod effects;
 pub use aside::WorkOwner;
 pub use caught_up::CaughtUp;
 pub use clock::Clock;
+pub use contract_port::{ContractPort, EndedExecution, PortRefusal};
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;

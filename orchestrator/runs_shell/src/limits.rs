@@ -87,5 +87,3 @@ pub const SUBMITTED_BYTES_MAX: usize = 256 << 20;
 pub const EVALUATED_BYTES: usize = 32 << 20;
 /// Pause before a request is read again from a store that did not give it.
 pub const STORED_PAUSE: Duration = Duration::from_secs(1);
-/// Bytes of an answer of the contract.
-pub const CONTRACT_MESSAGE_BYTES_MAX: usize = 64 << 20;

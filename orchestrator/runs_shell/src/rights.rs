@@ -83,7 +83,7 @@ impl Origin {
     }
 
     /// Returns the principal that hands in the run's plans to the contract of this process; `None` if none was proved.
-    pub(crate) fn principal(&self) -> Option<Arc<Principal>> {
+    pub fn principal(&self) -> Option<Arc<Principal>> {
         let author = self.author.as_ref()?;
         let kind = kind_of(author);
         if kind == PrincipalKind::Anonymous {

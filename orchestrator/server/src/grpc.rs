@@ -3,6 +3,8 @@
 
 pub(crate) mod caller;
 
+mod handing_in;
+
 pub(crate) mod services;
 
 pub(crate) mod session;

@@ -10,6 +10,8 @@ pub mod process;
 
 mod grpc;
 
+mod engine_port;
+
 mod host;
 
 mod storage;

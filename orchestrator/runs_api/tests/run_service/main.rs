@@ -8,6 +8,8 @@
 
 mod artifacts;
 mod crowded;
+#[path = "../../../runs_shell/tests/shell/fake.rs"]
+mod fake;
 mod forks;
 mod making;
 mod malformed;

@@ -1,35 +1,28 @@
 //! Runs that name a parent execution: only a running one of their namespace, visible to the caller, lets their attempts pass others.
 //! Stands in for the executor, and executes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fake::{FakeContract, Submission, never};
 use crate::world::{Client, call, reason, run_of, violations};
-use bytes::Bytes;
 use escapement_access::{Grant, NamespaceScope, Principal, PrincipalKind, Role};
 use escapement_model::Namespace;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
-use escapement_runs_shell::{EffectsConfig, Ending, RunsThread, Setup, perform, start};
+use escapement_runs_shell::{EffectsConfig, Ending, PortRefusal, RunsThread, Setup, perform, start};
 use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::run_service_server::RunServiceServer;
 use escapement_wire::runs::v1::{self, ForkRunRequest, PreviewRunRequest};
+use escapement_wire::v1::Execution;
 use escapement_wire::v1::execution::State;
-use escapement_wire::v1::{Execution, GetExecutionRequest, GetExecutionResponse, SubmitPlanRequest};
-use http_body_util::Full;
-use prost::Message;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use tonic::body::Body;
-use tonic::codegen::{Body as _, Service, http};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request};
 
 const RUNNING: &str = "11111111-1111-4111-8111-111111111111";
 const QUEUED: &str = "22222222-2222-4222-8222-222222222222";
@@ -40,79 +33,12 @@ const INVENTED: &str = "55555555-5555-4555-8555-555555555555";
 /// Limit of concurrent attempts, and of concurrent nested ones.
 const ATTEMPTS_MAX: usize = 3;
 
-/// The action of a submission, and the way to answer it.
-type Submission = (String, oneshot::Sender<Status>);
-
-type Executions = Arc<Mutex<BTreeMap<&'static str, Execution>>>;
-
-/// An executor that knows these executions, and answers submissions when a test says so.
-#[derive(Clone)]
-struct Contract {
-    executions: Executions,
-    submissions: mpsc::UnboundedSender<Submission>,
-}
-
-impl Contract {
-    fn get_execution(&self, body: &[u8]) -> http::Response<Body> {
-        let wanted = GetExecutionRequest::decode(&body[5..]).unwrap().execution_id;
-        let executions = self.executions.lock().unwrap();
-        let Some(execution) = executions.get(wanted.as_str()) else {
-            return Status::not_found("no such execution").into_http();
-        };
-        let answer = GetExecutionResponse {
-            execution: Some(execution.clone()),
-        };
-        let mut frame = vec![0];
-        frame.extend(u32::try_from(answer.encoded_len()).unwrap().to_be_bytes());
-        frame.extend(answer.encode_to_vec());
-        let answered = http::Response::builder()
-            .header("content-type", "application/grpc")
-            .header("grpc-status", "0");
-        answered.body(Body::new(Full::new(Bytes::from(frame)))).unwrap()
-    }
-
-    async fn submit_plan(&self, body: &[u8]) -> http::Response<Body> {
-        let request = SubmitPlanRequest::decode(&body[5..]).unwrap();
-        let action = request.plan.unwrap().steps.remove(0).action;
-        let (answer, answered) = oneshot::channel();
-        let _ended = self.submissions.send((action, answer));
-        answered.await.unwrap_or_else(|_| refused()).into_http()
-    }
-}
-
-impl Service<http::Request<Body>> for Contract {
-    type Response = http::Response<Body>;
-    type Error = std::convert::Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let contract = self.clone();
-        Box::pin(async move {
-            let path = request.uri().path().to_owned();
-            let mut body = pin!(request.into_body());
-            let mut bytes = Vec::new();
-            while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-                bytes.extend_from_slice(frame.unwrap().data_ref().unwrap());
-            }
-            Ok(match path.rsplit('/').next() {
-                Some("GetExecution") => contract.get_execution(&bytes),
-                Some("SubmitPlan") => contract.submit_plan(&bytes).await,
-                _ => Status::unimplemented("a test asks nothing else").into_http(),
-            })
-        })
-    }
-}
-
 struct World {
     client: Client,
-    executions: Executions,
+    contract: FakeContract,
     submitted: mpsc::UnboundedReceiver<Submission>,
     /// Answers to the attempts that exhaust the limit.
-    others: Vec<oneshot::Sender<Status>>,
+    others: Vec<oneshot::Sender<PortRefusal>>,
     _thread: RunsThread<MemoryRuns>,
 }
 
@@ -131,24 +57,19 @@ impl World {
             Box::new(|why: Ending<'_>| panic!("{why:?}")),
         ))
         .unwrap();
-        let (submissions, submitted) = mpsc::unbounded_channel();
-        let executions = Executions::default();
-        let contract = Contract {
-            executions: Arc::clone(&executions),
-            submissions,
-        };
+        let (contract, submitted) = FakeContract::new();
         let effects = EffectsConfig {
             max_executions: ATTEMPTS_MAX,
             waiting_bytes: 0,
         };
-        perform(contract, &handle, effects, received, &Handle::current());
+        perform(contract.clone(), &handle, effects, received, &Handle::current());
         for action in ["a.other", "a.note", "a.nested", "a.forked"] {
             handle.seen().add(action);
         }
         let service = Runs::new(handle, config);
         let mut world = Self {
             client: RunServiceClient::new(RunServiceServer::new(service)),
-            executions,
+            contract,
             submitted,
             others: Vec::new(),
             _thread: thread,
@@ -176,7 +97,7 @@ impl World {
             namespace: namespace.to_owned(),
             ..Execution::default()
         };
-        self.executions.lock().unwrap().insert(id, execution);
+        self.contract.know(execution);
     }
 
     /// Makes a run of one call, and returns its id.
@@ -186,7 +107,7 @@ impl World {
     }
 
     /// Waits for the next submission, which is of that action.
-    async fn next(&mut self, action: &str) -> oneshot::Sender<Status> {
+    async fn next(&mut self, action: &str) -> oneshot::Sender<PortRefusal> {
         let next = timeout(Duration::from_secs(30), self.submitted.recv()).await;
         let (submitted, answer) = next.expect("something is submitted").unwrap();
         assert_eq!(submitted, action);
@@ -195,7 +116,7 @@ impl World {
 
     /// Ends an attempt, so that what waits has its turn.
     fn end_another(&mut self) {
-        self.others.pop().unwrap().send(refused()).unwrap();
+        self.others.pop().unwrap().send(never()).unwrap();
     }
 }
 
@@ -204,11 +125,6 @@ fn run_in(action: &str, parent: &str) -> v1::CreateRunRequest {
         parent_execution_id: parent.to_owned(),
         ..run_of(json!([call("a", action, &[])]))
     }
-}
-
-/// Returns the refusal of an attempt for good.
-fn refused() -> Status {
-    Status::invalid_argument("no")
 }
 
 /// Creates a request of a caller that submits plans to that namespace only.
@@ -240,13 +156,13 @@ async fn only_a_parent_that_runs_lets_a_run_pass_others() {
     world.end_another();
     for _ in [INVENTED, QUEUED, SETTLED] {
         let answer = world.next("a.note").await;
-        answer.send(refused()).unwrap();
+        answer.send(never()).unwrap();
     }
 }
 
 // RUN-9.8
 #[tokio::test(flavor = "multi_thread")]
-async fn a_visible_parent_of_another_namespace_is_refused() {
+async fn a_visible_parent_of_another_namespace_is_never() {
     let mut world = World::full().await;
     let refused = world
         .client
@@ -328,7 +244,7 @@ async fn a_fork_passes_others_only_while_its_parent_runs() {
     let mut world = World::full().await;
     let run_id = world.create("a.forked", RUNNING).await;
     let answer = world.next("a.forked").await;
-    answer.send(refused()).unwrap();
+    answer.send(never()).unwrap();
     let wait = v1::WaitRunRequest {
         run_id: run_id.clone(),
         timeout_ms: Some(30_000),
@@ -341,7 +257,7 @@ async fn a_fork_passes_others_only_while_its_parent_runs() {
     };
     world.client.fork_run(fork.clone()).await.unwrap();
     let answer = world.next("a.forked").await;
-    answer.send(refused()).unwrap();
+    answer.send(never()).unwrap();
 
     world.knows(RUNNING, State::Settled, "default");
     world.client.fork_run(fork).await.unwrap();

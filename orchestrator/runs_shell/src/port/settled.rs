@@ -1,11 +1,10 @@
-//! What a result of the contract says of the only step of its plan.
+//! The end of an execution for the only step of its plan.
 
 use escapement_model::encoder::sha256;
 use escapement_model::opaque::{ValueView, value_of};
 use escapement_model::{ExecutionId, Opaque, codes};
 use escapement_run::outcome::{ContractEnd, ContractError};
 use escapement_wire::v1;
-use escapement_wire::v1::record_frame::Frame;
 use prost::Message;
 
 /// The end as the result has it.
@@ -87,12 +86,6 @@ pub(super) fn was_offered(end: &ContractEnd) -> bool {
     }
 }
 
-pub(super) fn names_an_assignment(entries: &[v1::AuditEntry]) -> bool {
-    entries
-        .iter()
-        .any(|entry| matches!(entry.event, Some(v1::audit_entry::Event::AttemptAssigned(_))))
-}
-
 /// It was never accepted, and its deadline has passed: as if it had been, and had not started.
 pub(super) fn never_accepted(execution_id: ExecutionId) -> ContractEnd {
     with_error(
@@ -165,22 +158,6 @@ pub(super) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
     sha256(&asked.encode_to_vec())
 }
 
-/// Returns the request in the file of a record, which is in its second frame.
-pub(super) fn accepted_in(record: &[u8]) -> Option<v1::SubmitPlanRequest> {
-    let mut frames = record.strip_prefix(RECORD_FIRST_LINE)?;
-    for _ in 0..2 {
-        if let Some(Frame::Accepted(bytes)) =
-            v1::RecordFrame::decode_length_delimited(&mut frames).ok()?.frame
-        {
-            return v1::SubmitPlanRequest::decode(bytes.as_slice()).ok();
-        }
-    }
-    None
-}
-
-/// First line of the file of a record.
-const RECORD_FIRST_LINE: &[u8] = b"escapement record file 1\n";
-
 /// The code of a handler that asks for an approval; the context of its error is what a person is shown.
 const APPROVAL_REQUIRED: &str = "APPROVAL_REQUIRED";
 
@@ -218,22 +195,5 @@ mod tests {
         assert_ne!(work_of(&request(1, "anna", "sha256:2")), own);
         // The subject stands in it all the same.
         assert_ne!(work_of(&request(1, "sha256:1", "another")), own);
-    }
-
-    #[test]
-    fn the_request_of_a_record_is_in_its_second_frame() {
-        let accepted = request(1, "anna", "sha256:1");
-        let frames = [
-            Frame::Header(v1::RecordHeader::default()),
-            Frame::Accepted(accepted.encode_to_vec()),
-        ];
-        let mut record = RECORD_FIRST_LINE.to_vec();
-        for frame in frames {
-            let frame = v1::RecordFrame { frame: Some(frame) };
-            record.extend(frame.encode_length_delimited_to_vec());
-        }
-        assert_eq!(accepted_in(&record), Some(accepted));
-        assert_eq!(accepted_in(&record[1..]), None);
-        assert_eq!(accepted_in(RECORD_FIRST_LINE), None);
     }
 }

@@ -1,9 +1,8 @@
 //! Tests of the knowledge of actions, with a contract whose answers the test sets.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::fake::FakeContract;
 use crate::world::{World, unknown_call};
 use escapement_run::ShownState;
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, SCHEMA_BYTES_MAX};
@@ -13,58 +12,10 @@ use escapement_runs_shell::{EffectsConfig, SeenActions, perform};
 use escapement_store::runs::{DefinitionKind, RunReader, RunStore};
 use escapement_store_kit::runs::MemoryRunsDisk;
 use escapement_wire::v1;
-use escapement_wire::v1::fleet_service_server::{FleetService, FleetServiceServer};
 use prost::Message;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
-use tonic::{Request, Response, Status};
-
-#[derive(Clone, Default)]
-struct Fleet {
-    actions: Arc<Mutex<Vec<v1::Action>>>,
-    n_asked: Arc<AtomicUsize>,
-}
-
-#[tonic::async_trait]
-impl FleetService for Fleet {
-    async fn list_actions(
-        &self,
-        _: Request<v1::ListActionsRequest>,
-    ) -> Result<Response<v1::ListActionsResponse>, Status> {
-        self.n_asked.fetch_add(1, Ordering::SeqCst);
-        let actions = self.actions.lock().unwrap().clone();
-        Ok(Response::new(v1::ListActionsResponse { actions }))
-    }
-
-    async fn list_workers(
-        &self,
-        _: Request<v1::ListWorkersRequest>,
-    ) -> Result<Response<v1::ListWorkersResponse>, Status> {
-        Err(Status::unimplemented("a test asks nothing else"))
-    }
-
-    async fn drain_worker(
-        &self,
-        _: Request<v1::DrainWorkerRequest>,
-    ) -> Result<Response<v1::DrainWorkerResponse>, Status> {
-        Err(Status::unimplemented("a test asks nothing else"))
-    }
-
-    async fn declare_worker_dead(
-        &self,
-        _: Request<v1::DeclareWorkerDeadRequest>,
-    ) -> Result<Response<v1::DeclareWorkerDeadResponse>, Status> {
-        Err(Status::unimplemented("a test asks nothing else"))
-    }
-
-    async fn forget_action(
-        &self,
-        _: Request<v1::ForgetActionRequest>,
-    ) -> Result<Response<v1::ForgetActionResponse>, Status> {
-        Err(Status::unimplemented("a test asks nothing else"))
-    }
-}
 
 fn action(name: &str) -> v1::Action {
     v1::Action {
@@ -93,18 +44,17 @@ fn names(catalogue: &Catalogue) -> Vec<&str> {
 #[tokio::test]
 async fn an_action_that_a_worker_has_just_offered_is_in_the_catalogue_of_the_next_run() {
     let World { handle, outgoing, .. } = World::new();
-    let fleet = Fleet::default();
+    let fleet = FakeContract::offering(Vec::new());
     let config = EffectsConfig {
         max_executions: 1,
         waiting_bytes: 0,
     };
-    let service = FleetServiceServer::new(fleet.clone());
-    perform(service, &handle, config, outgoing, &Handle::current());
-    while fleet.n_asked.load(Ordering::SeqCst) == 0 {
+    perform(fleet.clone(), &handle, config, outgoing, &Handle::current());
+    while fleet.n_asked() == 0 {
         tokio::task::yield_now().await;
     }
     for n in 1..=3 {
-        *fleet.actions.lock().unwrap() = vec![action(&format!("read {n}"))];
+        fleet.offer(vec![action(&format!("read {n}"))]);
         let known = timeout(Duration::from_secs(3), catalogue(&handle, |_| true)).await;
         let known = known.expect("long before it would be asked by itself").unwrap();
         assert_eq!(names(&known), [format!("read {n}")]);
@@ -219,15 +169,14 @@ fn safe(name: &str) -> v1::Action {
     }
 }
 
-fn carry_out(world: &mut World, fleet: &Fleet) {
+fn carry_out(world: &mut World, fleet: &FakeContract) {
     let (_, nobody) = unbounded_channel();
     let outgoing = std::mem::replace(&mut world.outgoing, nobody);
     let config = EffectsConfig {
         max_executions: 1,
         waiting_bytes: 0,
     };
-    let service = FleetServiceServer::new(fleet.clone());
-    perform(service, &world.handle, config, outgoing, &Handle::current());
+    perform(fleet.clone(), &world.handle, config, outgoing, &Handle::current());
 }
 
 /// Returns true if the store has the description of `echo`.
@@ -249,8 +198,8 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_workers_said_of_an_action_outlasts_the_process_as_long_as_its_name() {
     let mut world = World::new();
-    let fleet = Fleet::default();
-    *fleet.actions.lock().unwrap() = vec![safe("echo")];
+    let fleet = FakeContract::offering(Vec::new());
+    fleet.offer(vec![safe("echo")]);
     carry_out(&mut world, &fleet);
     while !is_kept(&world).await {
         tokio::task::yield_now().await;
@@ -259,14 +208,14 @@ async fn what_workers_said_of_an_action_outlasts_the_process_as_long_as_its_name
     // No worker is there yet, and the contract has remembered the name alone.
     let mut world = world.killed();
     world.handle.seen().wait_at_most(Duration::from_secs(600));
-    let fleet = Fleet::default();
-    *fleet.actions.lock().unwrap() = vec![v1::Action {
+    let fleet = FakeContract::offering(Vec::new());
+    fleet.offer(vec![v1::Action {
         name: "echo".to_owned(),
         registered_for_ms: Some(1000),
         ..v1::Action::default()
-    }];
+    }]);
     carry_out(&mut world, &fleet);
-    until(|| fleet.n_asked.load(Ordering::SeqCst) > 0).await;
+    until(|| fleet.n_asked() > 0).await;
     let seen = world.handle.seen().clone();
     let read = move |reader: &dyn RunReader| profiles_for(reader, &["echo", "other"].into(), &seen);
     let profiles = world.handle.readers().read(read).await.unwrap();
@@ -278,7 +227,7 @@ async fn what_workers_said_of_an_action_outlasts_the_process_as_long_as_its_name
 
     // Once its name is forgotten, so is what was said.
     let mut world = world.killed();
-    carry_out(&mut world, &Fleet::default());
+    carry_out(&mut world, &FakeContract::offering(Vec::new()));
     while is_kept(&world).await {
         tokio::task::yield_now().await;
     }
@@ -289,17 +238,17 @@ async fn what_workers_said_of_an_action_outlasts_the_process_as_long_as_its_name
 async fn a_run_of_an_action_that_nobody_described_waits_until_a_worker_does_or_time_is_over() {
     let mut world = World::new();
     world.handle.seen().wait_at_most(Duration::from_secs(600));
-    let fleet = Fleet::default();
+    let fleet = FakeContract::offering(Vec::new());
     carry_out(&mut world, &fleet);
     let run_id = world.handle.create(unknown_call("echo")).await.unwrap().run_id;
     let state = || async {
         let looked = world.handle.look(run_id, |run, _| run.shown());
         looked.await.unwrap()
     };
-    let n_asked = fleet.n_asked.load(Ordering::SeqCst);
-    until(|| fleet.n_asked.load(Ordering::SeqCst) > n_asked + 1).await;
+    let n_asked = fleet.n_asked();
+    until(|| fleet.n_asked() > n_asked + 1).await;
     assert_eq!(state().await, ShownState::Queued);
-    *fleet.actions.lock().unwrap() = vec![safe("echo")];
+    fleet.offer(vec![safe("echo")]);
     while state().await == ShownState::Queued {
         tokio::task::yield_now().await;
     }
@@ -312,7 +261,7 @@ async fn a_run_of_an_action_that_nobody_described_waits_until_a_worker_does_or_t
 
     let mut world = World::new();
     world.handle.seen().wait_at_most(Duration::from_millis(50));
-    carry_out(&mut world, &Fleet::default());
+    carry_out(&mut world, &FakeContract::offering(Vec::new()));
     let run_id = world.handle.create(unknown_call("echo")).await.unwrap().run_id;
     let state = || async {
         let looked = world.handle.look(run_id, |run, _| run.shown());

@@ -6,7 +6,7 @@ use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use escapement_access::{Denial, Principal, PrincipalKind, Row, shown_attempt};
 use escapement_codec::principal::{accepted_by, of_attempt, recorded_actions};
-use escapement_codec::provenance::{Provenance, trace_context};
+use escapement_codec::provenance::Provenance;
 use escapement_codec::stored_execution::owner;
 use escapement_contract::Request as PlanRequest;
 use escapement_engine::{AttemptStanding, Input, Refusal};
@@ -73,6 +73,17 @@ impl Caller {
             attempt: None,
             scopes: extensions.get::<CallScopes>().cloned(),
             tenant: CallTenant::of(extensions),
+        }
+    }
+
+    /// Returns a caller inside of this process with this principal. `None` permits everything.
+    pub(crate) fn within(principal: Option<Arc<Principal>>) -> Self {
+        Self {
+            principal: principal.unwrap_or_else(|| Arc::clone(&EVERYBODY)),
+            row: None,
+            attempt: None,
+            scopes: None,
+            tenant: None,
         }
     }
 
@@ -158,13 +169,16 @@ impl Caller {
     }
 
     /// What is recorded of where a request came from.
-    pub(crate) fn provenance(&self, namespace: Namespace, metadata: &MetadataMap) -> Provenance {
-        let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
+    pub(crate) fn provenance(
+        &self,
+        namespace: Namespace,
+        trace_context: Option<v1::StoredTraceContext>,
+    ) -> Provenance {
         Provenance {
             accepted_by: accepted_by(&self.principal, self.attempt().map(|attempt| &attempt.of)),
             actions: recorded_actions(&self.principal, &namespace),
             namespace,
-            trace_context: trace_context(text("traceparent"), text("tracestate")),
+            trace_context,
         }
     }
 }

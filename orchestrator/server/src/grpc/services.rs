@@ -90,13 +90,6 @@ fn fleet(edge: &Edge) -> FleetServer {
         .max_decoding_message_size(message_bytes_max(CallClass::Controls))
 }
 
-/// What runs call of the contract, in this process, without a connection and a policy.
-pub(crate) fn contract(edge: &Edge) -> Routes {
-    let mut routes = RoutesBuilder::default();
-    routes.add_service(plans(edge)).add_service(fleet(edge));
-    routes.routes().prepare()
-}
-
 /// Returns everything that can be called, and the switch of its health. Healthy from the start.
 pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, HealthReporter) {
     let (health, health_server) = tonic_health::server::health_reporter();

@@ -1,8 +1,9 @@
 //! Runs beside the contract: their store, their thread, and the way from there to the contract. Decides nothing about a run.
 
 use crate::config::Config;
+use crate::engine_port::EnginePort;
 use crate::exit::{EXIT_SOFTWARE, EXIT_STORE, Failure, stop_here};
-use crate::grpc::{Edge, services};
+use crate::grpc::Edge;
 use crate::limits::{RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX};
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{
@@ -87,7 +88,7 @@ impl Runs {
             max_executions: RUN_EXECUTIONS_MAX,
             waiting_bytes: RUN_WAITING_BYTES_MAX,
         };
-        perform(services::contract(edge), &handle, effects, received, threads);
+        perform(EnginePort::new(edge.clone()), &handle, effects, received, threads);
         Ok(Self { handle, thread })
     }
 
