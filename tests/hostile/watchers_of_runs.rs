@@ -1,4 +1,4 @@
-//! A tenant that watches its runs on as many streams as it may open, and reads none. The watchers of another tenant get everything.
+//! Answers about runs that one tenant leaves unread, of streams and of single calls, while another tenant is served.
 
 use crate::den::{Den, LIMIT, scale};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, frame, headers, setting};
@@ -66,6 +66,17 @@ impl Tenant {
         wait_for("the run", LIMIT, ask).await.unwrap()
     }
 
+    /// Returns the bytes of the list of its questions; `None` if it was refused for its size.
+    async fn lists(&self) -> Option<usize> {
+        let mut inbox = InboxServiceClient::new(self.channel.clone());
+        let request = self.showing(v1::ListInputRequestsRequest::default());
+        match inbox.list_input_requests(request).await {
+            Ok(listed) => Some(listed.get_ref().encoded_len()),
+            Err(refused) if refused.code() == Code::ResourceExhausted => None,
+            Err(failed) => panic!("{failed:?}"),
+        }
+    }
+
     async fn watch(&self, run_id: &str) -> Streaming<v1::WatchRunResponse> {
         let request = v1::WatchRunRequest {
             run_id: run_id.to_owned(),
@@ -94,7 +105,7 @@ async fn read_questions(stream: &mut Streaming<v1::WatchRunResponse>) -> usize {
     timeout(LIMIT, read).await.expect("all questions in time")
 }
 
-/// Calls whose answers nobody reads, each on a stream of its own.
+/// Returns calls of streams, each on a stream of its own.
 fn deaf_calls(secret: &str, run_id: &str) -> Vec<u8> {
     let questions = [
         (
@@ -121,8 +132,8 @@ fn deaf_calls(secret: &str, run_id: &str) -> Vec<u8> {
     (0..PER_CONNECTION).flat_map(call).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_unread_streams_has_only_its_share() {
+/// Starts an orchestrator with two tenants. Returns the directory of their policy, too.
+async fn tenants() -> (Den, Tenant, Tenant, PrivateDirectory) {
     let [(deaf, of_deaf), (other, of_other)] = [token(), token()];
     let directory = PrivateDirectory::new("deaf").unwrap();
     let policy = directory.join("policy.toml");
@@ -144,6 +155,12 @@ async fn a_tenant_with_unread_streams_has_only_its_share() {
         channel: den.channel().await,
     };
     let (deaf, other) = (tenant(&deaf).await, tenant(&other).await);
+    (den, deaf, other, directory)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_unread_streams_has_only_its_share() {
+    let (den, deaf, other, _directory) = tenants().await;
     let run_id = deaf.asks().await;
     let bytes = read_questions(&mut deaf.watch(&run_id).await).await;
     assert!(bytes > N_QUESTIONS * N_OPTIONS * OPTION_CHARS);
@@ -197,4 +214,44 @@ async fn a_tenant_with_unread_streams_has_only_its_share() {
     );
     drop((wires, deaf, other, waiting));
     den.finish("deaf watchers of runs", scale(400, 1_000)).await;
+}
+
+/// Returns calls for lists, each on a stream of its own.
+fn deaf_lists(secret: &str) -> Vec<u8> {
+    let shown = format!("Bearer {secret}");
+    let call = |n: u32| {
+        let (path, stream) = ("/escapement.runs.v1.InboxService/ListInputRequests", 2 * n + 1);
+        let head = headers(path, &[("authorization", &shown)]);
+        let mut bytes = frame(HEADERS, END_HEADERS, stream, &head);
+        bytes.extend(frame(DATA, END_STREAM, stream, &framed(&[])));
+        bytes
+    };
+    (0..PER_CONNECTION).flat_map(call).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_unread_lists_has_only_its_share() {
+    let (den, deaf, other, _directory) = tenants().await;
+    for tenant in [&deaf, &other] {
+        let run_id = tenant.asks().await;
+        read_questions(&mut tenant.watch(&run_id).await).await;
+    }
+    let bytes = deaf.lists().await.unwrap();
+    assert!(bytes * PER_CONNECTION as usize > 128 << 20, "{bytes} bytes each");
+
+    let mut wire = Wire::with_settings(den.address(), &setting(INITIAL_WINDOW_SIZE, 0)).await;
+    assert_eq!(wire.flood_deaf(&deaf_lists(&deaf.secret)).await, Flood::Sent);
+    let is_refused = async || deaf.lists().await.is_none().then_some(());
+    wait_for("the deaf to be refused a further answer", LIMIT, is_refused)
+        .await
+        .unwrap();
+    assert!(other.lists().await.is_some(), "the other tenant is answered");
+
+    drop(wire);
+    let is_answered = async || deaf.lists().await;
+    wait_for("the room to be given back", LIMIT, is_answered)
+        .await
+        .unwrap();
+    drop((deaf, other));
+    den.finish("unread answers of runs", scale(400, 1_000)).await;
 }

@@ -10,6 +10,8 @@ use escapement_model::{ArtifactId, RunId};
 use escapement_run::journal::ArtifactCreated;
 use escapement_run::{Blobs, Run};
 use escapement_runs_shell::RunsHandle;
+use escapement_transport::CallClass;
+use escapement_transport::response_budget::{ResponseBudget, with_room};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::artifact_service_server::ArtifactService;
 use tokio_stream::{Stream, iter};
@@ -25,12 +27,22 @@ use crate::views::{Document, artifact_of};
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     runs: RunsHandle,
+    answers: ResponseBudget,
 }
 
 impl Artifacts {
     /// Keeps artifacts with these runs.
     pub fn new(runs: RunsHandle) -> Self {
-        Self { runs }
+        Self {
+            runs,
+            answers: ResponseBudget::default(),
+        }
+    }
+
+    /// Sets the budget of unread answers, which other services share.
+    #[must_use]
+    pub fn with_answers(self, answers: ResponseBudget) -> Self {
+        Self { answers, ..self }
     }
 
     /// Looks at one artifact of a run.
@@ -131,11 +143,14 @@ impl ArtifactService for Artifacts {
         let request = request.into_inner();
         caller.require_run_named(&self.runs, &request.run_id).await?;
         let mut rest = self.content(request).await?;
+        // The whole content stays in memory until the last piece is taken.
+        let room = self.answers.take(CallClass::Reads, rest.len())?;
         let pieces = std::iter::from_fn(move || {
             let data = rest.split_to(rest.len().min(PIECE_BYTES_MAX));
             (!data.is_empty()).then_some(Ok(v1::DownloadResponse { data }))
         });
-        Ok(Response::new(Box::pin(iter(pieces))))
+        let pieces: Pieces = Box::pin(iter(pieces));
+        Ok(with_room(pieces, room))
     }
 
     async fn get_artifact(

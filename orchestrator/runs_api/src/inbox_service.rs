@@ -52,7 +52,7 @@ impl Inbox {
         }
     }
 
-    /// With room for unread answers that other services have a part in.
+    /// Sets the budget of unread answers, which other services share.
     #[must_use]
     pub fn with_answers(self, answers: ResponseBudget) -> Self {
         Self { answers, ..self }

@@ -85,7 +85,7 @@ impl Runs {
         }
     }
 
-    /// With room for unread answers that other services have a part in.
+    /// Sets the budget of unread answers, which other services share.
     #[must_use]
     pub fn with_answers(self, answers: ResponseBudget) -> Self {
         Self { answers, ..self }
@@ -180,7 +180,7 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let recipient = Recipient::new(&self.answers, CallClass::Reads, request.extensions());
         let request = self.admitted(request).await?;
-        Ok(Response::new(self.export(request, recipient).await?))
+        Ok(self.export(request, recipient).await?)
     }
 
     async fn create_run(

@@ -148,6 +148,11 @@ impl CallClass {
         matches!(self, CallClass::Watches | CallClass::Subscriptions)
     }
 
+    /// Returns true for calls with one answer, which may be large.
+    pub(crate) fn has_one_answer(self) -> bool {
+        !self.streams() && !self.is_open_to_all() && self != CallClass::Sessions
+    }
+
     /// Returns true for streams that are open to all, and for which therefore no caller answers: connections share them.
     pub(crate) fn is_of_connections(self) -> bool {
         matches!(self, CallClass::HealthWatches | CallClass::Reflections)
@@ -159,6 +164,11 @@ impl CallClass {
             self,
             CallClass::Health | CallClass::HealthWatches | CallClass::Reflections
         )
+    }
+
+    /// Returns true for calls after which something may be different.
+    pub(crate) fn may_change(self) -> bool {
+        self.hands_in() || matches!(self, CallClass::Controls | CallClass::Reports)
     }
 
     /// Returns true for calls that submit a plan.

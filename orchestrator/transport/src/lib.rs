@@ -9,6 +9,8 @@ pub mod tls;
 
 pub mod reload;
 
+pub mod answer_permits;
+
 mod connection;
 
 mod body_prefetch;

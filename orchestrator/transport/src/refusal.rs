@@ -28,6 +28,8 @@ pub enum Refusal {
         /// The limit.
         bytes_max: usize,
     },
+    /// All bytes of unread answers are taken, and the call may have changed something.
+    AnswerDropped,
     /// Too many bytes of requests are in transit, over all callers.
     RequestsTooLarge,
 }
@@ -77,6 +79,14 @@ impl From<Refusal> for Status {
                     REQUEST_TIMEOUT.as_secs()
                 ),
                 [],
+            ),
+            Refusal::AnswerDropped => again_later(
+                Code::Unavailable,
+                "OVERLOADED",
+                "Too many large answers are not read yet, so this one was dropped; what the call changes may have changed. \
+                 Ask again, with the same request id if it has one."
+                    .to_owned(),
+                [("kind", "unread answers".to_owned())],
             ),
             // The same again would be as large, so nothing says when to ask again.
             Refusal::RequestTooLarge { bytes, bytes_max } => plain(

@@ -192,7 +192,7 @@ pub fn with_room<T>(message: T, room: ResponsePermit) -> Response<T> {
     response
 }
 
-/// A permit of the part; none is taken for a small answer.
+/// Returns a permit of the part, or none for a small answer.
 fn taken_if_large(
     bytes: usize,
     take: impl FnOnce() -> Result<SharePart, NotFree>,

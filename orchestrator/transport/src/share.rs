@@ -123,6 +123,9 @@ impl SharePart {
     /// # Errors
     /// It may not have so many more. They stay whose they were.
     pub(crate) fn make_of(&mut self, tenant: &Tenant) -> Result<(), NotFree> {
+        if self.tenant == *tenant {
+            return Ok(());
+        }
         let mut ledger = self.share.ledger();
         ledger.remove(&self.tenant, self.n);
         let checked = ledger.check(tenant, self.n);

@@ -11,14 +11,16 @@ use escapement_runs_host::{ExportFault, RunExport};
 use escapement_runs_shell::{CallError, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_transport::Recipient;
+use escapement_transport::response_budget::{ResponsePermit, with_room};
 use escapement_wire::runs::v1;
+use tonic::Response;
 
 impl Runs {
     pub(super) async fn export(
         &self,
         request: v1::ExportRunRequest,
         recipient: Recipient,
-    ) -> Result<AnswerStream<v1::ExportRunResponse>, Rejection> {
+    ) -> Result<Response<AnswerStream<v1::ExportRunResponse>>, Rejection> {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
         let begun = self.runs.readers().read(move |reader| {
             let Some(summary) = reader.summary(run_id)? else {
@@ -35,13 +37,14 @@ impl Runs {
         });
         let export = begun.await.map_err(|error| Rejection::OfRun(run_id, error))??;
         let runs = self.runs.clone();
-        Ok(watching::start(
-            recipient.clone(),
-            async move |teller| match write(runs, run_id, export, &recipient, &teller).await {
+        let answers = watching::start(recipient.clone(), async move |teller| {
+            match write(runs, run_id, export, &recipient, &teller).await {
                 Ok(()) => End::Quiet,
                 Err(end) => end,
-            },
-        ))
+            }
+        });
+        // Each piece has a permit of its own.
+        Ok(with_room(answers, ResponsePermit::default()))
     }
 }
 
@@ -81,5 +84,5 @@ pub(super) fn not_ended(run_id: RunId) -> Rejection {
     Rejection::failed("RUN_NOT_ENDED", format!("Run {run_id} has not ended."))
 }
 
-/// What is held between two pieces, about: entries that are read at a time, with what they name.
+/// Bytes that are held between two pieces, about: the entries of one read, with their contents.
 const HELD_BYTES: usize = 1 << 20;

@@ -15,6 +15,7 @@ use crate::grpc::session::Sessions;
 use escapement_runs_api::Triggers;
 use escapement_runs_shell::RunsHandle;
 use escapement_scaler::Scaler;
+use escapement_transport::answer_permits::counted;
 use escapement_transport::call_class::{CallClass, message_bytes_max};
 use escapement_transport::judged::judged_only;
 use escapement_transport::response_budget::ResponseBudget;
@@ -138,7 +139,8 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
     if let Some(runs) = runs {
         add_runs(&mut routes, runs, &edge.answers);
     }
-    (judged_only(routes.routes()).prepare(), health)
+    let routes = counted(judged_only(routes.routes()), &edge.answers);
+    (routes.prepare(), health)
 }
 
 /// What the services of runs are made from.
@@ -177,7 +179,7 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup, answers: &ResponseBudg
     let runs = runs.with_answers(answers.clone());
     let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
-    let artifacts = escapement_runs_api::Artifacts::new(handle.clone());
+    let artifacts = escapement_runs_api::Artifacts::new(handle.clone()).with_answers(answers.clone());
     let sessions = escapement_runs_api::Sessions::new(handle);
     routes
         .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))

@@ -48,7 +48,7 @@ impl Reads {
 }
 
 impl Stage {
-    /// A watcher inside of the process.
+    /// Returns a watcher inside of the process.
     pub(crate) fn recipient(&self) -> Recipient {
         Recipient::new(&self.edge.answers, CallClass::Watches, &Extensions::default())
     }

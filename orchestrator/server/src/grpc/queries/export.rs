@@ -4,7 +4,7 @@
 use crate::grpc::{Answers, Edge, execution_id};
 use escapement_codec::archive::file::{Pieces, pieces};
 use escapement_transport::Recipient;
-use escapement_transport::response_budget::{Budgeted, TakeDeadline};
+use escapement_transport::response_budget::{Budgeted, ResponsePermit, TakeDeadline, with_room};
 use escapement_wire::v1;
 use futures_core::Stream;
 use std::pin::Pin;
@@ -19,10 +19,12 @@ impl Edge {
     ) -> Result<Response<Answers<v1::ExportExecutionResponse>>, Status> {
         let execution_id = execution_id(&request.execution_id)?;
         let Budgeted { value: record, room } = self.record(execution_id).await?;
-        Ok(Response::new(Box::pin(Export {
+        let file: Answers<_> = Box::pin(Export {
             _until_taken: recipient.take_over(room)?,
             pieces: pieces(record),
-        })))
+        });
+        // The record counts.
+        Ok(with_room(file, ResponsePermit::default()))
     }
 }
 
