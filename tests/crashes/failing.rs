@@ -85,7 +85,7 @@ async fn failed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
         // SQLite takes back a switch to the write-ahead log that failed; nothing stands in the file yet.
         // Executions are closed as ever if it is the file of runs that fails.
         let is_of_others =
-            |later: &Call| !call.file.contains("executions") && later.file.ends_with("executions.db-wal");
+            |later: &Call| !call.file.contains("executions") && later.file.ends_with("store.db-wal");
         let is_taken_back = |later: &Call| {
             let is_left = later.kind == "unlink" || later.kind == "truncate" && is_of_others(later);
             is_left || is_of_the_switch(&call, &trace[..at]) && later.phase == "start"

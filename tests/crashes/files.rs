@@ -262,7 +262,7 @@ async fn a_mark_that_is_deleted_or_damaged_costs_nothing() {
     let stores = Stores::make().await;
     for how in ["deleted", "flipped", "emptied"] {
         let mut scene = stores.killed.copy();
-        let mark = scene.world.file("mark");
+        let mark = scene.world.file("store.mark");
         match how {
             "deleted" => std::fs::remove_file(&mark).unwrap(),
             "flipped" => flip(&mark, 9),
@@ -339,6 +339,6 @@ async fn a_store_that_is_none_or_cannot_be_written_is_named() {
     assert!(stderr.contains("/proc/store"), "{stderr}");
 }
 
-const DATABASE: &str = "executions.db";
+const DATABASE: &str = "store.db";
 const STDERR: &str = "orchestrator.stderr";
-const LOG: &str = "executions.db-wal";
+const LOG: &str = "store.db-wal";

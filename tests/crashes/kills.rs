@@ -267,7 +267,7 @@ impl Round {
 
     /// What SQLite itself says of the file.
     fn check_file(&self) {
-        let file = rusqlite::Connection::open(self.world.file("executions.db")).unwrap();
+        let file = rusqlite::Connection::open(self.world.file("store.db")).unwrap();
         let verdict: String = file
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))
             .unwrap();

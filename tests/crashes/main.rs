@@ -16,6 +16,7 @@ mod told;
 mod world;
 
 mod checkpoint;
+mod conversion;
 mod failing;
 mod files;
 mod full_disk;

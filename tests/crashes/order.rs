@@ -21,7 +21,7 @@ pub(crate) fn judge(calls: &[Call]) -> Vec<String> {
                 () if call.file == "store" => names = false,
                 () => {}
             },
-            "create" => names |= is_log || is_database || call.file.ends_with("mark"),
+            "create" => names |= is_log || is_database || call.file.ends_with("store.mark"),
             "write" if is_log => {
                 if database && call.bytes == LOG_HEADER_BYTES {
                     accuse(
@@ -40,7 +40,7 @@ pub(crate) fn judge(calls: &[Call]) -> Vec<String> {
                 }
                 database = true;
             }
-            "write" if call.file.ends_with("mark") => {
+            "write" if call.file.ends_with("store.mark") => {
                 if log {
                     accuse(call, "a commit counts as durable before the log is synced");
                 }
@@ -69,7 +69,7 @@ async fn nothing_counts_as_durable_before_it_is_synced() {
         let commits = traced
             .calls
             .iter()
-            .filter(|call| call.thread == "writer" && call.file.ends_with("mark"));
+            .filter(|call| call.thread == "writer" && call.file.ends_with("store.mark"));
         assert!(commits.count() >= 2, "each act has commits");
         let dear = |call: &&Call| call.kind == "fsync" && call.file.ends_with("-wal");
         assert_eq!(
@@ -91,7 +91,7 @@ fn a_missing_sync_is_found() {
         thread: "writer".to_owned(),
         file: file.to_owned(),
     };
-    let (log, database, mark) = ("store/executions.db-wal", "store/executions.db", "store/mark");
+    let (log, database, mark) = ("store/store.db-wal", "store/store.db", "store/store.mark");
     let commit = [
         call("write", log, 4096),
         call("fsync", log, 0),

@@ -109,7 +109,7 @@ async fn killed(mut scene: Scene, call: Call, action: Action) -> Verdicts {
 /// every call, and one in eight of the others. `cargo campaign` sweeps all of them before it begins.
 pub(crate) fn is_swept(call: &Call) -> bool {
     let is_of_a_file =
-        ["write", "fsync", "fdatasync"].contains(&call.kind.as_str()) && !call.file.ends_with("mark");
+        ["write", "fsync", "fdatasync"].contains(&call.kind.as_str()) && !call.file.ends_with("store.mark");
     is_long() || !is_of_a_file || call.ordinal.is_multiple_of(8)
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn is_swept(call: &Call) -> bool {
 fn leads_to(call: &Call, next: &Call) -> bool {
     let is_next = next.phase == call.phase && next.ordinal == call.ordinal + 1;
     // Behind the mark a commit is acknowledged.
-    is_next && next.thread == call.thread && !call.file.ends_with("mark")
+    is_next && next.thread == call.thread && !call.file.ends_with("store.mark")
 }
 
 //

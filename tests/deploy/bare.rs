@@ -210,7 +210,7 @@ async fn its_units_serve(machine: Machine) {
     let mut worker = machine.start("worker");
     worker.announcement("connected", LIMIT).await.unwrap();
     serves_a_plan_and_a_run(orchestrator.channel()).await;
-    assert!(machine.directory.join("escapement/executions.db").is_file());
+    assert!(machine.directory.join("escapement/store.db").is_file());
     assert!(
         worker.stderr().contains("file.write"),
         "the worker has its folder"

@@ -246,7 +246,7 @@ async fn what_compose_starts_serves_a_plan_and_a_run() {
     let mut played = Played::new(file, PrivateDirectory::new("compose").unwrap());
     let (orchestrator, workers) = played.up().await;
     serves_a_plan_and_a_run(orchestrator.channel()).await;
-    assert!(played.directory.join("store/executions.db").is_file());
+    assert!(played.directory.join("store/store.db").is_file());
     let prometheus = read("monitoring/prometheus.yaml").unwrap();
     let of_workers = &prometheus["scrape_configs"][1]["dns_sd_configs"][0];
     let asked = format!("0.0.0.0:{}", of_workers["port"]);

@@ -296,7 +296,7 @@ async fn serve_a_plan(orchestrator: &Image, worker: &Image, directory: &PrivateD
     let mut working = ChildProcess::start("worker", &mut working, &log).unwrap();
     working.announcement("connected", LIMIT).await.unwrap();
     serves_a_plan_and_a_run(served.channel()).await;
-    assert!(directory.join("store/executions.db").is_file());
+    assert!(directory.join("store/store.db").is_file());
 
     // The check of the image, as a container runtime makes it: the same tree, variables and user.
     let metrics = metrics_address(&served.process).await;

@@ -228,7 +228,7 @@ async fn damaged() -> (PrivateDirectory, OrchestratorSettings, Vec<String>, Stri
         ..
     } = world;
     orchestrator.stop().await.unwrap();
-    let database = directory.join("store").join("executions.db");
+    let database = directory.join("store").join("store.db");
     let bytes = std::fs::read(&database).unwrap();
     let needle = b"needle-07-needle";
     let file = std::fs::File::options().write(true).open(&database).unwrap();
@@ -371,14 +371,14 @@ async fn commands_say_whose_fault_it_is_and_leave_nothing_that_serves() {
 
     let header = std::fs::File::options()
         .write(true)
-        .open(target.join("executions.db"))
+        .open(target.join("store.db"))
         .unwrap();
     header.write_all_at(&[0x11], 16).unwrap();
     let (code, stderr) = refused(&directory, &target).await;
     let said = check(&target).await;
     for (code, said) in [(code, &stderr), (said.code, &said.stderr)] {
         assert_eq!(code, Some(74), "{said}");
-        assert!(said.contains("executions.db is damaged"), "{said}");
+        assert!(said.contains("store.db is damaged"), "{said}");
     }
 }
 

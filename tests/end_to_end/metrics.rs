@@ -267,7 +267,7 @@ async fn what_is_damaged_is_counted_at_the_next_look_through_the_store() {
     wait_for("a look through the store", LIMIT, again).await.unwrap();
     assert!(looked().await <= now());
     counts(&address, "escapement_store_damaged", 0.0).await;
-    let file = world.directory.join("store/executions.db");
+    let file = world.directory.join("store/store.db");
     let store = rusqlite::Connection::open(file).unwrap();
     store.busy_timeout(LIMIT).unwrap();
     let damaged = "UPDATE accepted_record SET record = x'00' WHERE number IN (1, 3)";

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the SQLite file of executions.
 fn store_file(world: &World) -> PathBuf {
-    world.directory.join("store/executions.db")
+    world.directory.join("store/store.db")
 }
 
 /// Returns the result of an execution as its bytes stand in the file, read by a process that is not the orchestrator.

@@ -370,7 +370,7 @@ async fn a_damaged_record_shows_when_its_turn_comes_and_holds_up_nobody() {
     let (mut world, mut worker, requests) = crowded().await;
     let damaged = requests[3].id();
     let call = world.executing(requests[3].clone());
-    let file = world.directory.join("store/executions.db");
+    let file = world.directory.join("store/store.db");
     let connection = rusqlite::Connection::open(file).unwrap();
     connection
         .execute("UPDATE accepted_record SET record = x'00' WHERE number = 4", ())

@@ -260,7 +260,7 @@ async fn the_file_stays_bounded_however_much_runs() {
             let path = world.directory.join("store").join(name);
             path.metadata().map_or(0, |metadata| metadata.len() >> 10)
         };
-        sizes.push((file("executions.db"), file("executions.db-wal")));
+        sizes.push((file("store.db"), file("store.db-wal")));
     }
     eprintln!("{n_all} executions, {SOAK_KEPT} kept; KiB of the database and its log: {sizes:?}");
     worker.stop().await;

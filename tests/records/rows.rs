@@ -9,8 +9,8 @@ use escapement_model::{BootId, InputRequestId, Namespace, RunId, hex};
 use escapement_store::embedded::Examiner;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, ClosedInputRequest, Content, DefinitionChange, DefinitionKind,
-    DefinitionPut, DefinitionWrite, EmbeddedRuns, ExpectedVersion, NewInputRequest, NewNotice, NewRun,
-    RunBatch, RunExaminer, RunProgress, RunRemoved, RunStore, RunWrite, Snapshot,
+    DefinitionPut, DefinitionWrite, ExpectedVersion, NewInputRequest, NewNotice, NewRun, RunBatch,
+    RunProgress, RunRemoved, RunStore, RunWrite, Snapshot,
 };
 use escapement_store::{
     ActionMemory, Embedded, EmbeddedOptions, OperatorDeed, OperatorIntent, OperatorWrite, Outcome, Removal,
@@ -23,30 +23,66 @@ use rusqlite::types::ValueRef;
 
 const AT: i64 = 1_800_000_000_000;
 
+/// The databases of earlier versions: name, mark of the kind, and migrations.
+const EARLIER: [(&str, i64, &[&str]); 2] = [
+    (
+        "executions",
+        0x4553_4350,
+        &[
+            include_str!("../../orchestrator/store/src/earlier/executions/0001_executions.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0002_removal.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0003_starts.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0004_outlines.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0005_actions.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0006_namespaces.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0007_operators.sql"),
+            include_str!("../../orchestrator/store/src/earlier/executions/0008_settlements.sql"),
+        ],
+    ),
+    (
+        "runs",
+        0x4553_4352,
+        &[
+            include_str!("../../orchestrator/store/src/earlier/runs/0001_runs.sql"),
+            include_str!("../../orchestrator/store/src/earlier/runs/0002_namespaces.sql"),
+            include_str!("../../orchestrator/store/src/earlier/runs/0003_endings.sql"),
+            include_str!("../../orchestrator/store/src/earlier/runs/0004_lists.sql"),
+        ],
+    ),
+];
+
 #[test]
-fn rows_of_executions_are_written_and_read_as_they_ever_were() {
+fn rows_are_written_and_read_as_they_ever_were() {
     let directory = PrivateDirectory::new("rows").unwrap();
     write_executions(directory.path());
-    assert_kept("executions", &dump(&directory.join("executions.db")));
-    let kept = filled("executions", |path| {
+    write_runs(directory.path());
+    assert_kept("store", &dump(&directory.join("store.db")));
+    let kept = filled("store", |path| {
         drop(Embedded::open(path, EmbeddedOptions::default()).unwrap())
     });
-    let mut examiner = Examiner::open_file(&kept.join("executions.db")).unwrap();
-    let found = examiner
-        .examine_all(&mut |finding| panic!("{finding:?}"))
-        .unwrap();
-    assert!(found.is_clean());
+    assert_whole(&kept.join("store.db"));
 }
 
 #[test]
-fn rows_of_runs_are_written_and_read_as_they_ever_were() {
+fn rows_of_two_databases_become_the_rows_of_one() {
     let directory = PrivateDirectory::new("rows").unwrap();
-    write_runs(directory.path());
-    assert_kept("runs", &dump(&directory.join("runs.db")));
-    let kept = filled("runs", |path| {
-        drop(EmbeddedRuns::open(path, &EmbeddedOptions::default()).unwrap())
-    });
-    let mut examiner = RunExaminer::open_file(&kept.join("runs.db")).unwrap();
+    for (name, kind, migrations) in EARLIER {
+        let database = Connection::open(directory.join(format!("{name}.db"))).unwrap();
+        for migration in migrations {
+            database.execute_batch(migration).unwrap();
+        }
+        let version = i64::try_from(migrations.len()).unwrap();
+        database.pragma_update(None, "user_version", version).unwrap();
+        database.pragma_update(None, "application_id", kind).unwrap();
+        fill(&database, name);
+    }
+    drop(Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap());
+    assert_kept("store", &dump(&directory.join("store.db")));
+    assert_whole(&directory.join("store.db"));
+}
+
+fn assert_whole(database: &Path) {
+    let mut examiner = Examiner::open_file(database).unwrap();
     let found = examiner
         .examine_all(&mut |finding| panic!("{finding:?}"))
         .unwrap();
@@ -102,7 +138,7 @@ fn write_executions(directory: &Path) {
         vec![removed.start(), full.start(), live.start(), operator(outcome)],
         vec![removed.settle(1), not_started, full.settle(2)],
     ] {
-        let outcomes = store.commit(&batch).unwrap();
+        let outcomes = Store::commit(&mut store, &batch).unwrap();
         assert!(
             outcomes
                 .iter()
@@ -118,11 +154,11 @@ fn write_executions(directory: &Path) {
 }
 
 fn write_runs(directory: &Path) {
-    let mut store = EmbeddedRuns::open(directory, &EmbeddedOptions::default()).unwrap();
+    let mut store = Embedded::open(directory, EmbeddedOptions::default()).unwrap();
     let [removed, full] = [2, 3].map(|n| RunId::from_bytes(id(n)).unwrap());
     let mut batch = RunBatch::new();
     batch.add(created(removed, Some(AT + 1)));
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
+    assert_eq!(RunStore::commit(&mut store, &batch).unwrap(), BatchOutcome::Done);
     assert_eq!(store.remove_run(removed, AT + 2).unwrap(), RunRemoved::Done);
     let mut batch = RunBatch::new();
     batch.add(RunWrite {
@@ -148,7 +184,7 @@ fn write_runs(directory: &Path) {
     for kind in DefinitionKind::ALL {
         batch.define(definition(kind));
     }
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
+    assert_eq!(RunStore::commit(&mut store, &batch).unwrap(), BatchOutcome::Done);
     let mut batch = RunBatch::new();
     batch.add(RunWrite {
         closed: vec![ClosedInputRequest {
@@ -159,13 +195,13 @@ fn write_runs(directory: &Path) {
         }],
         ..RunWrite::new(full, 3, progress(None))
     });
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
+    assert_eq!(RunStore::commit(&mut store, &batch).unwrap(), BatchOutcome::Done);
     let mut batch = RunBatch::new();
     batch.add(RunWrite {
         entries: vec![Bytes::from_static(b"last entry")],
         ..created(RunId::from_bytes(id(6)).unwrap(), Some(AT + 4))
     });
-    assert_eq!(store.commit(&batch).unwrap(), BatchOutcome::Done);
+    assert_eq!(RunStore::commit(&mut store, &batch).unwrap(), BatchOutcome::Done);
 }
 
 /// Creates the write of a new run with two entries and every column.
@@ -317,10 +353,17 @@ fn kept(name: &str) -> PathBuf {
 fn filled(name: &str, make: impl FnOnce(&Path)) -> PrivateDirectory {
     let directory = PrivateDirectory::new("rows").unwrap();
     make(directory.path());
-    let database = Connection::open(directory.join(format!("{name}.db"))).unwrap();
+    fill(
+        &Connection::open(directory.join(format!("{name}.db"))).unwrap(),
+        name,
+    );
+    directory
+}
+
+/// Fills an empty database with the rows that are kept.
+fn fill(database: &Connection, name: &str) {
     database.execute_batch("DELETE FROM tally").unwrap();
     database
         .execute_batch(&std::fs::read_to_string(kept(name)).unwrap())
         .unwrap();
-    directory
 }

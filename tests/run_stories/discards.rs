@@ -11,7 +11,7 @@ use tonic::Code;
 
 /// The store of runs, while nobody serves it or beside the one who does.
 fn runs_db(world: &World) -> Connection {
-    Connection::open(world.directory.join("store").join("runs.db")).unwrap()
+    Connection::open(world.directory.join("store").join("store.db")).unwrap()
 }
 
 /// Contents that are no documents of revisions.

@@ -204,7 +204,7 @@ async fn s7_the_user_of_a_damaged_run_that_is_discarded_is_asked_to_ask_again() 
     let run_id = world.create(run).await;
     world.open_request(&run_id).await;
     world.kill();
-    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("store.db")).unwrap();
     let damage = "UPDATE journal SET entry = x'00' WHERE place = (SELECT max(place) FROM journal)";
     file.execute(damage, ()).unwrap();
     drop(file);

@@ -104,7 +104,7 @@ async fn a_store_that_takes_no_writes_refuses_and_forgets_nothing_that_it_was_to
     let world = World::start().await;
     let run_id = world.run(json!([question("q")])).await;
     world.open_request(&run_id).await;
-    let held = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let held = rusqlite::Connection::open(world.directory.join("store").join("store.db")).unwrap();
     held.busy_timeout(crate::world::LIMIT).unwrap();
     held.execute_batch("BEGIN IMMEDIATE").unwrap();
     let pause = json!({ "run_id": run_id });
@@ -118,7 +118,7 @@ async fn a_store_that_takes_no_writes_refuses_and_forgets_nothing_that_it_was_to
 
 /// Gives every stored document another schema, with all checksums, as a store has them that another version wrote.
 fn change_schemas(store: &std::path::Path) {
-    let file = rusqlite::Connection::open(store.join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(store.join("store.db")).unwrap();
     let sql = "SELECT place, digest, revision, bytes FROM content WHERE revision IS NOT NULL";
     let mut documents = file.prepare(sql).unwrap();
     let blob = |row: &rusqlite::Row<'_>, column| row.get::<_, Vec<u8>>(column);

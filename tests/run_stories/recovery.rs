@@ -29,7 +29,7 @@ async fn s4_no_iteration_is_called_again_once_snapshots_were_made() {
     let run_id = world.run(steps).await;
     world.until_calls(&run_id, ITERATIONS + gate_at + 1).await;
     world.kill();
-    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("store.db")).unwrap();
     let snapshot = file.query_row("SELECT seq FROM snapshot", [], |row| row.get::<_, i64>(0));
     assert!(
         snapshot.unwrap() > 256,
@@ -479,7 +479,7 @@ async fn s96_what_cannot_become_better_is_called_once() {
 
 /// Changes one byte of the stored document that has this text in it.
 pub(crate) fn flip_document(store: &std::path::Path, marker: &str) {
-    let file = rusqlite::Connection::open(store.join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(store.join("store.db")).unwrap();
     let mut documents = file
         .prepare("SELECT place, bytes FROM content WHERE revision IS NOT NULL")
         .unwrap();
@@ -546,7 +546,7 @@ async fn s7_a_damaged_row_of_a_run_stops_nothing_but_that_run() {
     let whole = world.run(json!([question("q")])).await;
     world.open_request(&damaged).await;
     world.kill();
-    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("store.db")).unwrap();
     let changed = file.execute("UPDATE run SET priority = priority + 1 WHERE number = 1", ());
     assert_eq!(changed.unwrap(), 1);
     drop(file);

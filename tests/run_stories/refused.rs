@@ -9,7 +9,7 @@ const NOBODY: &str = "0b9e7a34-51c2-4d8e-8f60-1a2b3c4d5e03";
 
 /// Commits that changed something in the store of runs.
 fn n_commits(world: &World) -> i64 {
-    let file = rusqlite::Connection::open(world.directory.join("store").join("runs.db")).unwrap();
+    let file = rusqlite::Connection::open(world.directory.join("store").join("store.db")).unwrap();
     file.busy_timeout(crate::world::LIMIT).unwrap();
     let read = file.query_row("SELECT n_commits FROM tally", [], |row| row.get(0));
     read.unwrap()

@@ -6,9 +6,9 @@ use escapement_test_disk::Disk;
 /// Few enough that a short workload meets several checkpoints.
 pub(crate) const PAGES_DUE: u32 = 40;
 
-pub(crate) const DATABASE: &str = "executions.db";
-pub(crate) const LOG: &str = "executions.db-wal";
-pub(crate) const MARK: &str = "mark";
+pub(crate) const DATABASE: &str = "store.db";
+pub(crate) const LOG: &str = "store.db-wal";
+pub(crate) const MARK: &str = "store.mark";
 
 pub(crate) fn open(disk: &Disk) -> Result<Embedded, StoreFault> {
     open_with(disk, EmbeddedOptions::default())

@@ -10,18 +10,18 @@ use bytes::Bytes;
 use escapement_model::{InputRequestId, RunId};
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
-    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunProgress, RunReader, RunRemoved, RunStore,
-    RunWrite, Scope, Snapshot,
+    DefinitionWrite, ExpectedVersion, RunBatch, RunProgress, RunReader, RunRemoved, RunStore, RunWrite,
+    Scope, Snapshot,
 };
-use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
+use escapement_store::{Checkpointing, Embedded, EmbeddedOptions, StoreFault};
 use escapement_store_kit::runs::conformance::RunSample;
 use escapement_test_disk::Disk;
 
 use crate::place::PAGES_DUE;
 
-const DATABASE: &str = "runs.db";
-const LOG: &str = "runs.db-wal";
-const MARK: &str = "runs.mark";
+const DATABASE: &str = "store.db";
+const LOG: &str = "store.db-wal";
+const MARK: &str = "store.mark";
 
 /// Seeds of the runs that any life has to do with.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=9;
@@ -30,18 +30,18 @@ const CONTENTS: std::ops::Range<u64> = 0..4;
 /// When runs are removed, Unix milliseconds.
 const REMOVED_AT: i64 = 1_800_000_000_000;
 
-fn open(disk: &Disk) -> Result<EmbeddedRuns, StoreFault> {
+fn open(disk: &Disk) -> Result<Embedded, StoreFault> {
     open_with(disk, EmbeddedOptions::default())
 }
 
-fn open_with(disk: &Disk, options: EmbeddedOptions) -> Result<EmbeddedRuns, StoreFault> {
+fn open_with(disk: &Disk, options: EmbeddedOptions) -> Result<Embedded, StoreFault> {
     escapement_tests::planted::arm();
     let options = EmbeddedOptions {
         files: Some(disk.files()),
         checkpointing: Checkpointing::Inline { pages_due: PAGES_DUE },
         ..options
     };
-    EmbeddedRuns::open(&disk.directory(), &options)
+    Embedded::open(&disk.directory(), options)
 }
 
 fn content(n: u64) -> Content {
@@ -241,7 +241,7 @@ impl Truth {
     }
 
     /// Returns the first thing that the store shows differently.
-    fn differs(&self, store: &EmbeddedRuns) -> Option<String> {
+    fn differs(&self, store: &Embedded) -> Option<String> {
         let reader = store.reader().unwrap();
         for seed in SEEDS {
             let id = sample_of(seed).run_id();
@@ -338,7 +338,7 @@ fn plan(reader: &dyn RunReader, name: &str) -> Result<Option<(u64, u64)>, StoreF
     Ok(found.map(|found| (found.version, found.record[0].into())))
 }
 
-fn define(store: &mut EmbeddedRuns, name: &str, n: Option<u64>) -> Result<DefinitionOutcome, StoreFault> {
+fn define(store: &mut Embedded, name: &str, n: Option<u64>) -> Result<DefinitionOutcome, StoreFault> {
     let put = |n: u64| DefinitionPut {
         namespace: escapement_model::Namespace::default(),
         owner: Some("owner".to_owned()),
@@ -357,7 +357,7 @@ fn define(store: &mut EmbeddedRuns, name: &str, n: Option<u64>) -> Result<Defini
 }
 
 /// Does it; what came of it must be what no refusal comes of.
-fn act(store: &mut EmbeddedRuns, act: &Act) -> Result<(), StoreFault> {
+fn act(store: &mut Embedded, act: &Act) -> Result<(), StoreFault> {
     match act {
         Act::Commit(batch) => assert_eq!(store.commit(batch)?, BatchOutcome::Done),
         Act::Remove(seed) => {

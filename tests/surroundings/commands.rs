@@ -98,7 +98,7 @@ fn works_in(shelf: &Shelf, place: &Place) {
     let here = folder(shelf.stage.directory.path(), &place.name.replace(' ', "-"));
     let commands = [
         ("backup", Some("backup"), 0),
-        ("restore", Some("restored/executions.db"), 0),
+        ("restore", Some("restored/store.db"), 0),
         ("check", None, 0),
         ("check --repair", None, 0),
         // It gives up only what is damaged.

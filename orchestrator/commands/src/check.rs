@@ -1,13 +1,12 @@
 //! `check`: looks through a store, and makes anew what its tables say. Touches no record.
 
 use crate::Failure;
-use crate::place::{StorePath, open_existing, open_runs, undone};
-use crate::said::{Looked, say, tell, tell_of_runs};
+use crate::place::{StorePath, open_existing, undone};
+use crate::said::{counted, judged, say, tell};
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use escapement_store::StoreFault;
-use escapement_store::embedded::Examiner;
-use escapement_store::runs::{self, RunExaminer};
+use escapement_store::embedded::{Examination, Examiner};
 use serde_json::json;
 use std::path::Path;
 
@@ -26,43 +25,25 @@ pub(crate) fn run(flags: &Check) -> Result<(), Failure> {
     if flags.repair {
         repair(directory).map_err(undone("store is not repaired"))?;
     }
-    let looked = look(directory).map_err(undone("store cannot be checked"))?;
-    say(&looked.counted(json!({"event": "checked"})));
-    looked.judged(false)
+    let examined = look(directory).map_err(undone("store cannot be checked"))?;
+    say(&counted(&examined, json!({"event": "checked"})));
+    judged(&examined, false)
 }
 
 fn repair(directory: &Path) -> Result<(), StoreFault> {
     let store = open_existing(directory, true)?;
-    let mut repaired = store.opening().repaired.clone();
-    if runs::are_there(directory) {
-        let runs = open_runs(directory, true, Some(store.lock()))?;
-        let of_runs = runs.opening().repaired.iter();
-        repaired.extend(of_runs.map(|repaired| format!("runs: {repaired}")));
-    }
-    for repaired in repaired {
+    for repaired in &store.opening().repaired {
         say(&json!({"event": "repaired", "said": repaired}));
     }
     Ok(())
 }
 
-fn look(directory: &Path) -> Result<Looked, StoreFault> {
+fn look(directory: &Path) -> Result<Examination, StoreFault> {
     let mut examiner = Examiner::open(directory)?;
-    let mut executions = examiner.examine_all(&mut tell)?;
+    let mut examined = examiner.examine_all(&mut tell)?;
     for finding in examiner.structure()? {
-        executions.count(&finding);
+        examined.count(&finding);
         tell(&finding);
     }
-    let mut looked = Looked {
-        executions,
-        ..Looked::default()
-    };
-    if runs::are_there(directory) {
-        let mut examiner = RunExaminer::open(directory)?;
-        looked.runs = examiner.examine_all(&mut tell_of_runs)?;
-        for finding in examiner.structure()? {
-            looked.runs.count(&finding);
-            tell_of_runs(&finding);
-        }
-    }
-    Ok(looked)
+    Ok(examined)
 }

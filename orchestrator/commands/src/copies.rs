@@ -3,13 +3,12 @@
 use crate::Failure;
 use crate::hold_back::hold_back;
 use crate::place::{StorePath, undone};
-use crate::said::{Looked, say, tell, tell_of_runs};
+use crate::said::{counted, judged, say, tell};
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use escapement_process::unix_ms;
-use escapement_store::backup::{BackedUp, Examined, Found, RestoreOptions, Restored, back_up, restore};
-use escapement_store::runs::EmbeddedRuns;
-use escapement_store::{Embedded, Store};
+use escapement_store::Embedded;
+use escapement_store::backup::{BackedUp, RestoreOptions, Restored, back_up, restore};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -49,15 +48,15 @@ pub(crate) fn back_up_store(flags: &Backup) -> Result<(), Failure> {
         examined,
         n_bytes,
         is_kept,
-    } = back_up(directory, &flags.to, flags.accept_damage, &mut tell_found).map_err(failed)?;
-    let looked = looked(&examined);
-    say(&looked.counted(json!({
+    } = back_up(directory, &flags.to, flags.accept_damage, &mut tell).map_err(failed)?;
+    let line = json!({
         "event": "backed_up",
         "file": flags.to.to_string_lossy(),
         "kept": is_kept,
         "bytes": n_bytes,
-    })));
-    looked.judged(is_kept)
+    });
+    say(&counted(&examined, line));
+    judged(&examined, is_kept)
 }
 
 pub(crate) fn restore_store(flags: &Restore) -> Result<(), Failure> {
@@ -67,37 +66,23 @@ pub(crate) fn restore_store(flags: &Restore) -> Result<(), Failure> {
         run_queued: flags.run_queued,
         accept_damage: flags.accept_damage,
     };
-    let mut change_runs = |runs: &mut EmbeddedRuns, executions: &Embedded| match flags.run_queued {
+    let mut change_runs = |store: &mut Embedded| match flags.run_queued {
         true => Ok(0),
-        false => hold_back(runs, &*executions.reader()?, unix_ms()),
+        false => hold_back(store, unix_ms()),
     };
     let Restored {
         examined,
         n_withheld,
         n_runs_changed,
         is_kept,
-    } = restore(&flags.from, directory, options, &mut tell_found, &mut change_runs).map_err(failed)?;
-    let looked = looked(&examined);
-    say(&looked.counted(json!({
+    } = restore(&flags.from, directory, options, &mut tell, &mut change_runs).map_err(failed)?;
+    let line = json!({
         "event": "restored",
         "store_path": directory.to_string_lossy(),
         "kept": is_kept,
         "queued_withheld": n_withheld,
         "runs_paused": n_runs_changed,
-    })));
-    looked.judged(is_kept)
-}
-
-fn looked(examined: &Examined) -> Looked {
-    Looked {
-        executions: examined.executions,
-        runs: examined.runs.unwrap_or_default(),
-    }
-}
-
-fn tell_found(found: Found<'_>) {
-    match found {
-        Found::Executions(found) => tell(found),
-        Found::Runs(found) => tell_of_runs(found),
-    }
+    });
+    say(&counted(&examined, line));
+    judged(&examined, is_kept)
 }

@@ -1,7 +1,7 @@
 //! `drop`: gives up what is damaged. Never touches what is whole.
 
 use crate::Failure;
-use crate::place::{StorePath, open_existing, open_runs, undone};
+use crate::place::{StorePath, open_existing, undone};
 use crate::said::say;
 use clap::Args;
 use escapement_process::unix_ms;
@@ -61,12 +61,12 @@ fn drop_execution(directory: &Path, number: u64) -> Result<(), Failure> {
 
 fn drop_run(directory: &Path, number: u64) -> Result<(), Failure> {
     let failed = undone("run is not dropped");
-    let mut store = open_runs(directory, false, None).map_err(&failed)?;
+    let mut store = open_existing(directory, false).map_err(&failed)?;
     let not_dropped = |why| {
         let what = "run";
         Err(Failure::NotDropped { what, number, why })
     };
-    let run_id = match store.give_up(number, unix_ms()).map_err(&failed)? {
+    let run_id = match store.give_up_run(number, unix_ms()).map_err(&failed)? {
         RunGivenUp::Done { run_id } => run_id,
         RunGivenUp::Whole => return not_dropped("it is whole"),
         RunGivenUp::Missing => return not_dropped("it is not in the store"),

@@ -6,21 +6,18 @@ use escapement_run::outcome::AttemptOutcome;
 use escapement_run::{Effect, Input};
 use escapement_runs::Config;
 use escapement_runs_host::RunsHost;
-use escapement_store::runs::{EmbeddedRuns, RunStore};
-use escapement_store::{Reader, StoreFault};
+use escapement_store::runs::RunStore;
+use escapement_store::{Embedded, Store, StoreFault};
 
 /// Pauses every run that has not ended; returns how many were paused.
-pub(crate) fn hold_back(
-    runs: &mut EmbeddedRuns,
-    executions: &dyn Reader,
-    now: i64,
-) -> Result<u64, StoreFault> {
+pub(crate) fn hold_back(store: &mut Embedded, now: i64) -> Result<u64, StoreFault> {
+    let executions = Store::reader(store)?;
     // None is admitted.
     let config = Config {
         max_live_runs: 0,
         max_runs: usize::MAX,
     };
-    let (mut host, _damaged) = RunsHost::open(runs, config, now)?;
+    let (mut host, _damaged) = RunsHost::open(store, config, now)?;
     let ids: Vec<_> = host.runs().ids().collect();
     let mut n_paused = 0;
     for run_id in ids {
@@ -28,7 +25,7 @@ pub(crate) fn hold_back(
         // One that shall pause already refuses, and one whose time has come is not there any more.
         n_paused += u64::from(host.handle(run_id, Input::Pause { reason }, now).is_ok());
     }
-    write(&mut host, runs)?;
+    write(&mut host, store)?;
     for (run_id, effect) in host.poll_effects() {
         let Effect::Submit { execution_id, .. } = effect else {
             continue;
@@ -52,13 +49,13 @@ pub(crate) fn hold_back(
             let _ended = host.handle(run_id, settled, now);
         }
     }
-    write(&mut host, runs)?;
+    write(&mut host, store)?;
     Ok(n_paused)
 }
 
-fn write(host: &mut RunsHost, runs: &mut EmbeddedRuns) -> Result<(), StoreFault> {
+fn write(host: &mut RunsHost, store: &mut Embedded) -> Result<(), StoreFault> {
     while let Some(batch) = host.poll_batch() {
-        let outcome = runs.commit(&batch)?;
+        let outcome = RunStore::commit(store, &batch)?;
         host.handle_committed(outcome);
     }
     Ok(())

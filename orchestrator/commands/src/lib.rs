@@ -1,9 +1,10 @@
-//! What the orchestrator's binary does beside serving: `backup`, `restore`, `check` and `drop` of a store, `export` and `verify` of
-//! records, `render`, `token`, `health`; and the look through the store in the background. Starts no engine and opens no port.
+//! Commands of the orchestrator's binary other than serving: `backup`, `restore`, `check`, `drop` and `convert` of a store, `export` and
+//! `verify` of records, `render`, `token`, `health`; and the look through the store in the background. Starts no engine and opens no port.
 
 #![warn(clippy::too_many_lines)]
 
 mod check;
+mod convert;
 mod copies;
 mod drop;
 mod export;
@@ -29,17 +30,16 @@ pub use failure::Failure;
 pub enum Command {
     /// Copies the store into one file, also while an orchestrator runs on it.
     ///
-    /// The file holds everything that was acknowledged before the call: the runs of one moment, and the executions of one
-    /// a little later. It is checked as `check` does and synced before it gets its name; an existing file is never
-    /// overwritten. Calls go on meanwhile; the write-ahead logs grow until the copy is made, so have as much space free as
-    /// arrives in that time, and as the runs take.
+    /// The file holds everything that was acknowledged before the call, executions and runs of one moment. It is checked as
+    /// `check` does and synced before it gets its name; an existing file is never overwritten. Calls go on meanwhile; the
+    /// write-ahead log grows until the copy is made, so have as much space free as arrives in that time.
     ///
     /// Stdout: a line of JSON for each damaged execution or run, and a last line with the event "backed_up".
     ///
     /// Exit codes: 0 the file is there; 73 it exists already, cannot be written, or there is no store; 74 the store is
     /// damaged.
     Backup(copies::Backup),
-    /// Makes a store of a backup, in a directory that holds none.
+    /// Makes a store of a backup, in a directory that holds none. It reads the backups of earlier versions, too.
     ///
     /// What was acknowledged after the backup is not in it, and nothing can tell: its ids can be used again. Executions
     /// that were queued at the time of the backup may have run since, and their callers may have seen the results.
@@ -72,6 +72,18 @@ pub enum Command {
     ///
     /// Exit codes: 0 clean; 73 there is no store that can be read, or an orchestrator runs; 74 damaged.
     Check(check::Check),
+    /// Makes a store of the files of an earlier version, which had executions and runs in two databases. A start does the same;
+    /// with this command it can be done, or tried, ahead.
+    ///
+    /// Every row is copied as it is and compared with the old one, so have as much space free as the old files take. What was
+    /// damaged stays damaged, and `check` finds it. The old files are moved to `before-store` in the same directory; remove them
+    /// once you are sure. No orchestrator may run on the store.
+    ///
+    /// Stdout: one line of JSON with the event "converted" or, with --check, "convertible", or "nothing_to_convert".
+    ///
+    /// Exit codes: 0 done; 73 an orchestrator runs, the disk is full, or the files of another conversion are there; 74 a
+    /// database cannot be read, or something that was acknowledged is missing there.
+    Convert(convert::Convert),
     /// Gives up one damaged execution or run of a store, on which no orchestrator runs: what is left of it is removed for good.
     ///
     /// Its ids stay used if they can be read. What is whole is never dropped.
@@ -140,6 +152,7 @@ pub fn run_command(command: &Command) -> Result<(), Failure> {
         Command::Backup(flags) => copies::back_up_store(flags),
         Command::Restore(flags) => copies::restore_store(flags),
         Command::Check(flags) => check::run(flags),
+        Command::Convert(flags) => convert::run(flags),
         Command::Drop(flags) => drop::run(flags),
         Command::Export(flags) => export::run(flags),
         Command::Verify(flags) => verify::run(flags),

@@ -2,8 +2,7 @@
 
 use crate::Failure;
 use clap::Args;
-use escapement_store::runs::EmbeddedRuns;
-use escapement_store::{Embedded, EmbeddedOptions, Lock, StoreFault};
+use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use std::path::{Path, PathBuf};
 
 /// Where the store is.
@@ -27,21 +26,6 @@ pub(crate) fn open_existing(directory: &Path, repair: bool) -> Result<Embedded, 
         ..EmbeddedOptions::default()
     };
     Embedded::open(directory, options)
-}
-
-/// Opens the runs of a store in the same way. `lock` is that of their directory if this process has it.
-pub(crate) fn open_runs(
-    directory: &Path,
-    repair: bool,
-    lock: Option<Lock>,
-) -> Result<EmbeddedRuns, StoreFault> {
-    let options = EmbeddedOptions {
-        repair,
-        must_exist: true,
-        lock,
-        ..EmbeddedOptions::default()
-    };
-    EmbeddedRuns::open(directory, &options)
 }
 
 pub(crate) fn undone(what: &'static str) -> impl Fn(StoreFault) -> Failure {

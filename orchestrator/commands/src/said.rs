@@ -3,54 +3,35 @@
 use crate::Failure;
 use escapement_model::hex;
 use escapement_store::embedded::{Examination, Finding};
-use escapement_store::runs::{RunExamination, RunFinding};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// What was looked at in a store: executions, and runs if it has any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Looked {
-    pub(crate) executions: Examination,
-    pub(crate) runs: RunExamination,
+/// Adds what was looked at to a line.
+pub(crate) fn counted(examined: &Examination, mut line: Value) -> Value {
+    line["executions"] = examined.n_executions.into();
+    line["removed"] = examined.n_removed.into();
+    line["operator_entries"] = examined.n_operator_entries.into();
+    line["operators_head"] = examined.operators_head.map(|head| hex::text(&head)).into();
+    line["runs"] = examined.n_runs.into();
+    line["runs_removed"] = examined.n_runs_removed.into();
+    line["contents"] = examined.n_contents.into();
+    line["definitions"] = examined.n_definitions.into();
+    line["damaged"] = examined.n_damaged.into();
+    line["store_findings"] = examined.n_store_findings.into();
+    line
 }
 
-impl Looked {
-    /// Adds what was looked at to a line.
-    pub(crate) fn counted(&self, mut line: Value) -> Value {
-        let Self { executions, runs } = self;
-        line["executions"] = executions.n_executions.into();
-        line["removed"] = executions.n_removed.into();
-        line["operator_entries"] = executions.n_operator_entries.into();
-        line["operators_head"] = executions.operators_head.map(|head| hex::text(&head)).into();
-        line["runs"] = runs.n_runs.into();
-        line["runs_removed"] = runs.n_removed.into();
-        line["contents"] = runs.n_contents.into();
-        line["definitions"] = runs.n_definitions.into();
-        line["damaged"] = self.n_damaged().into();
-        line["store_findings"] = self.n_store_findings().into();
-        line
+/// Damage is a failure unless the operator accepted it.
+pub(crate) fn judged(examined: &Examination, is_accepted: bool) -> Result<(), Failure> {
+    if is_accepted || examined.is_clean() {
+        return Ok(());
     }
-
-    /// Damage is a failure unless the operator accepted it.
-    pub(crate) fn judged(&self, is_accepted: bool) -> Result<(), Failure> {
-        if is_accepted || self.executions.is_clean() && self.runs.is_clean() {
-            return Ok(());
-        }
-        Err(Failure::Damaged {
-            n_damaged: self.n_damaged(),
-            n_store_findings: self.n_store_findings(),
-        })
-    }
-
-    fn n_damaged(&self) -> u64 {
-        self.executions.n_damaged + self.runs.n_damaged
-    }
-
-    fn n_store_findings(&self) -> u64 {
-        self.executions.n_store_findings + self.runs.n_store_findings
-    }
+    Err(Failure::Damaged {
+        n_damaged: examined.n_damaged,
+        n_store_findings: examined.n_store_findings,
+    })
 }
 
 pub(crate) fn tell(finding: &Finding) {
@@ -72,13 +53,7 @@ pub(crate) fn tell(finding: &Finding) {
             "parts": ["row of a removed execution"],
         }),
         Finding::Operators { number } => json!({"event": "operator_entry_damaged", "number": number}),
-        Finding::Store(said) => json!({"event": "store_damaged", "said": said}),
-    });
-}
-
-pub(crate) fn tell_of_runs(finding: &RunFinding) {
-    say(&match finding {
-        RunFinding::Run {
+        Finding::Run {
             number,
             run_id,
             parts,
@@ -88,13 +63,13 @@ pub(crate) fn tell_of_runs(finding: &RunFinding) {
             "run_id": run_id.map(|id| id.to_string()),
             "parts": parts,
         }),
-        RunFinding::Removed { number } => json!({
+        Finding::RemovedRun { number } => json!({
             "event": "run_damaged",
             "number": number,
             "run_id": null,
             "parts": ["row of a removed run"],
         }),
-        RunFinding::Content {
+        Finding::Content {
             digest,
             runs,
             definitions,
@@ -104,9 +79,9 @@ pub(crate) fn tell_of_runs(finding: &RunFinding) {
             "runs": runs,
             "definitions": definitions,
         }),
-        RunFinding::Definition { number } => json!({"event": "definition_damaged", "number": number}),
-        RunFinding::Notice { number } => json!({"event": "notice_damaged", "number": number}),
-        RunFinding::Store(said) => json!({"event": "store_damaged", "said": format!("runs: {said}")}),
+        Finding::Definition { number } => json!({"event": "definition_damaged", "number": number}),
+        Finding::Notice { number } => json!({"event": "notice_damaged", "number": number}),
+        Finding::Store(said) => json!({"event": "store_damaged", "said": said}),
     });
 }
 

@@ -3,7 +3,6 @@
 
 use escapement_store::StoreFault;
 use escapement_store::embedded::{Examination, Examiner, Finding};
-use escapement_store::runs::{RunExamination, RunExaminer, RunFinding};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,17 +22,13 @@ impl Scrub {
     /// # Errors
     /// If the operating system gives no thread.
     pub fn start(
-        executions: Examiner,
-        runs: Option<RunExaminer>,
+        examiner: Examiner,
         interval: Duration,
         told: impl Fn(u64) + Send + 'static,
     ) -> std::io::Result<Self> {
         let looking = Looking {
-            executions,
-            of_executions: Examination::default(),
-            runs,
-            of_runs: RunExamination::default(),
-            is_in_runs: false,
+            examiner,
+            found: Examination::default(),
         };
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
@@ -56,61 +51,32 @@ impl Drop for Scrub {
     }
 }
 
-/// The executions, and behind them the runs.
+/// Progress of the scrub, and its findings.
 struct Looking {
-    executions: Examiner,
-    of_executions: Examination,
-    runs: Option<RunExaminer>,
-    of_runs: RunExamination,
-    is_in_runs: bool,
+    examiner: Examiner,
+    found: Examination,
 }
 
 impl Looking {
     /// Looks at one page; returns true if it was the last of the whole store.
     fn step(&mut self) -> Result<bool, StoreFault> {
-        match &mut self.runs {
-            Some(runs) if self.is_in_runs => {
-                let page = runs.step()?;
-                self.of_runs.n_runs += page.n_runs;
-                page.findings
-                    .iter()
-                    .for_each(|finding| self.of_runs.count(finding));
-                page.findings.iter().for_each(tell_of_runs);
-                self.is_in_runs = !page.is_last;
-                Ok(page.is_last)
-            }
-            runs => {
-                let page = self.executions.step()?;
-                self.of_executions.n_executions += page.n_executions;
-                page.findings
-                    .iter()
-                    .for_each(|finding| self.of_executions.count(finding));
-                page.findings.iter().for_each(tell);
-                self.is_in_runs = page.is_last && runs.is_some();
-                Ok(page.is_last && runs.is_none())
-            }
-        }
+        let page = self.examiner.step()?;
+        self.found.add(&page);
+        page.findings.iter().for_each(tell);
+        Ok(page.is_last)
     }
 
-    /// What was found since the last time, and how many findings that is.
+    /// Says what was found since the last time; returns how many findings that is.
     fn say(&mut self) -> u64 {
         let Examination {
             n_executions,
+            n_runs,
             n_damaged,
             n_store_findings,
             ..
-        } = std::mem::take(&mut self.of_executions);
-        let RunExamination {
-            n_runs,
-            n_damaged: n_runs_damaged,
-            n_store_findings: n_runs_store_findings,
-            ..
-        } = std::mem::take(&mut self.of_runs);
-        info!(
-            n_executions,
-            n_damaged, n_runs, n_runs_damaged, "looked through the whole store"
-        );
-        n_damaged + n_store_findings + n_runs_damaged + n_runs_store_findings
+        } = std::mem::take(&mut self.found);
+        info!(n_executions, n_runs, n_damaged, "looked through the whole store");
+        n_damaged + n_store_findings
     }
 }
 
@@ -129,8 +95,6 @@ fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>, told: i
                     error = &fault as &dyn std::error::Error,
                     "cannot look through the store"
                 );
-                // What cannot be read at all must not keep the other part from being looked at.
-                looking.is_in_runs = !looking.is_in_runs;
                 pause = interval;
             }
         }
@@ -161,16 +125,7 @@ fn tell(finding: &Finding) {
                 "entry of operators damaged, or not the one that followed the one before"
             );
         }
-        Finding::Store(said) => error!(
-            said,
-            "store damaged; stop it and run `orchestrator check --repair`, or restore a backup"
-        ),
-    }
-}
-
-fn tell_of_runs(finding: &RunFinding) {
-    match finding {
-        RunFinding::Run {
+        Finding::Run {
             number,
             run_id,
             parts,
@@ -180,22 +135,22 @@ fn tell_of_runs(finding: &RunFinding) {
             parts = parts.join(", "),
             "run damaged; restore a backup, or give it up with `orchestrator drop --run-number`"
         ),
-        RunFinding::Content {
+        Finding::Content {
             runs, definitions, ..
         } => error!(
             ?runs,
             ?definitions,
             "content of runs or of saved plans damaged; restore a backup"
         ),
-        RunFinding::Definition { number } => error!(
+        Finding::Definition { number } => error!(
             number,
             "saved plan, action profile or session damaged; restore a backup, or delete it and write it again"
         ),
-        RunFinding::Notice { number } => error!(number, "notice damaged; it is not told any more"),
-        RunFinding::Removed { number } => error!(number, "ids of a removed run damaged"),
-        RunFinding::Store(said) => error!(
+        Finding::Notice { number } => error!(number, "notice damaged; it is not told any more"),
+        Finding::RemovedRun { number } => error!(number, "ids of a removed run damaged"),
+        Finding::Store(said) => error!(
             said,
-            "store of runs damaged; stop it and run `orchestrator check --repair`, or restore a backup"
+            "store damaged; stop it and run `orchestrator check --repair`, or restore a backup"
         ),
     }
 }

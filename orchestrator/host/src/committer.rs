@@ -5,7 +5,8 @@ use crate::write_queue::Commit;
 use escapement_codec::store_write::outcome;
 use escapement_engine::{WriteFailure, WriteOutcome};
 use escapement_model::planted::{self, Bug};
-use escapement_store::{ActionMemory, Store, StoreFault, Write};
+use escapement_store::runs::{BatchOutcome, RunBatch, RunStore};
+use escapement_store::{ActionMemory, JointStore, Store, StoreFault, Write};
 use tracing::{info, warn};
 
 /// A store, and what was said of its state.
@@ -63,7 +64,7 @@ impl<S: Store> Committer<S> {
     }
 
     fn commit_writes(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
-        match self.store.commit(writes) {
+        match Store::commit(&mut self.store, writes) {
             Ok(outcomes) => {
                 if !writes.is_empty() && std::mem::take(&mut self.is_refusing) {
                     info!("store takes writes again");
@@ -134,6 +135,43 @@ impl<S: Store> Committer<S> {
                 error = fault as &dyn std::error::Error,
                 "store takes no writes now"
             );
+        }
+    }
+}
+
+impl<S: JointStore> Committer<S> {
+    /// Commits these writes, and a batch of runs with them: one sync makes both durable. If that cannot be, each has a commit of its
+    /// own. A fault of the runs that ends nothing is theirs to handle.
+    ///
+    /// # Errors
+    /// As [`Committer::handle_commit`].
+    pub fn handle_together(
+        &mut self,
+        commit: &Commit,
+        batch: &RunBatch,
+    ) -> Result<(StoredBatch, Result<BatchOutcome, StoreFault>), StoreFault> {
+        let (outcomes, of_runs) = match self.store.commit_together(&commit.writes, batch) {
+            Ok((outcomes, of_runs)) => {
+                if std::mem::take(&mut self.is_refusing) {
+                    info!("store takes writes again");
+                }
+                (outcomes.into_iter().map(outcome).collect(), of_runs)
+            }
+            Err(StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::Corrupt { .. }) => {
+                let outcomes = match commit.writes.is_empty() {
+                    true => Vec::new(),
+                    false => self.commit_writes(&commit.writes)?,
+                };
+                (outcomes, RunStore::commit(&mut self.store, batch))
+            }
+            Err(fault) => return Err(fault),
+        };
+        let stored = commit.jobs.iter().map(|job| job.write).zip(outcomes).collect();
+        match of_runs {
+            Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::CorruptRun { .. })) => {
+                Ok((stored, Err(fault)))
+            }
+            of_runs => Ok((stored, Ok(of_runs?))),
         }
     }
 }

@@ -79,7 +79,7 @@ const STATE: Label = Label {
 };
 const FILE: Label = Label {
     name: "file",
-    values_max: 4,
+    values_max: 2,
 };
 const METHOD: Label = Label {
     name: "method",
@@ -253,7 +253,7 @@ catalogue! {
     STORE_WRITES = "escapement_store_writes_total", Counter, [],
         "Writes that these commits held.";
     STORE_FILE_BYTES = "escapement_store_file_bytes", Gauge, [FILE],
-        "Size of the store: database, log; of that of runs: runs_database, runs_log.";
+        "Size of the store: database, log.";
     STORE_FREE_BYTES = "escapement_store_free_bytes", Gauge, [],
         "Bytes of the store's file system that the process may still write.";
     STORE_FULL = "escapement_store_full", Gauge, [],

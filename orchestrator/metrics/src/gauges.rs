@@ -202,13 +202,8 @@ fn set(gauges: &Gauges, entry: &Entry, value: &'static str, figure: impl TryInto
     gauges.get_or_create(&entry.with([value])).set(signed(figure));
 }
 
-/// Files of the stores, by their label.
-const FILES: [(&str, &str); 4] = [
-    ("database", "executions.db"),
-    ("log", "executions.db-wal"),
-    ("runs_database", "runs.db"),
-    ("runs_log", "runs.db-wal"),
-];
+/// Files of the store, by their label.
+const FILES: [(&str, &str); 2] = [("database", "store.db"), ("log", "store.db-wal")];
 
 /// The figures of the actions that share a label.
 #[derive(Debug, Default)]

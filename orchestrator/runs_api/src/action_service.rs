@@ -42,9 +42,8 @@ impl Actions {
         let profile = read(profile)?;
         let name = profile.action.clone();
         let record = Bytes::from(profile.encode_to_vec());
-        let work = move |store: &mut dyn RunStore, now| {
+        let work = move |store: &mut dyn RunStore, reader: &dyn RunReader, now| {
             let is_known = {
-                let reader = store.reader()?;
                 let known = reader.definition(DefinitionKind::ActionProfile, &name);
                 match known {
                     // A damaged one is written anew.
@@ -55,7 +54,7 @@ impl Actions {
                     known => known?.is_some(),
                 }
             };
-            if !is_known && store.reader()?.n_definitions(DefinitionKind::ActionProfile)? >= PROFILES_MAX {
+            if !is_known && reader.n_definitions(DefinitionKind::ActionProfile)? >= PROFILES_MAX {
                 return Ok(Ok(None));
             }
             let outcome = store.define(&DefinitionWrite {
@@ -91,7 +90,7 @@ impl Actions {
         fields.text("action", &action, 1..=ACTION_CHARS_MAX);
         fields.conclude()?;
         let name = action.clone();
-        let work = move |store: &mut dyn RunStore, _now| delete(store, &name);
+        let work = move |store: &mut dyn RunStore, _: &dyn RunReader, _now| delete(store, &name);
         match self.runs.with_store(work).await? {
             DefinitionOutcome::Done { .. } => Ok(()),
             _ => Err(Rejection::NotFound {

@@ -1,4 +1,4 @@
-//! Streams of what there is to tell, page by page. Knows nothing of what is told.
+//! Streams of pages to callers.
 //! A caller has one page at a time, which counts among the unread answers of its tenant; only once it has taken that, the next is read.
 
 use std::collections::VecDeque;
@@ -18,30 +18,30 @@ use tonic::Status;
 
 use crate::errors::Rejection;
 
-/// A place in what there is to tell. A clone of it reads the same again.
+/// A position in a stream. A clone of it reads the same page again.
 pub(crate) trait Paged: Clone + Send {
-    /// What a caller is sent.
+    /// Answer that a caller is sent.
     type Answer: Message;
 
-    /// Reads the page behind this place, and moves behind it.
+    /// Reads the page after this position, and moves past it.
     fn page(&mut self) -> impl Future<Output = Result<Page<Self::Answer>, End>> + Send;
 
     /// Forgets what can be read again: the caller takes its time.
     fn rest(&mut self) {}
 }
 
-/// What is read at a time.
+/// Items that are read at a time.
 pub(crate) struct Page<Answer> {
     pub(crate) answers: Vec<Answer>,
-    /// True if there may be more behind it.
+    /// True if more pages may follow.
     pub(crate) has_more: bool,
 }
 
-/// Why a stream ends.
+/// Reason for the end of a stream.
 pub(crate) enum End {
-    /// All was told, or the caller has left.
+    /// All pages were sent, or the caller has left.
     Quiet,
-    /// The caller is told why.
+    /// The caller gets the reason.
     Because(Status),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Turn {
 }
 
 impl<Answer: Message> Teller<Answer> {
-    /// Tells all that is there behind the place; true if there was something.
+    /// Sends all pages after the position. Returns true if there was one.
     pub(crate) async fn tell<P: Paged<Answer = Answer>>(&self, place: &mut P) -> Result<bool, End> {
         let mut has_told = false;
         loop {
@@ -100,7 +100,7 @@ impl<Answer: Message> Teller<Answer> {
         }
     }
 
-    /// Sends what is small and comes from no place.
+    /// Sends a small answer that has no position.
     pub(crate) async fn send(&self, answer: Answer) -> Result<(), End> {
         let turn = self.turn().await;
         self.give(turn, vec![answer], ResponsePermit::default()).await
@@ -114,7 +114,7 @@ impl<Answer: Message> Teller<Answer> {
         }
     }
 
-    /// Reads a page, and takes room for it. Holds none while there is no room: then it is read again.
+    /// Reads a page, and takes a permit for it. Without a permit it holds no page, and reads it again later.
     async fn read<P: Paged<Answer = Answer>>(
         &self,
         place: &mut P,
@@ -187,7 +187,7 @@ impl<Answer: Unpin> Stream for AnswerStream<Answer> {
     }
 }
 
-/// Begins to tell; stops when the answers are dropped.
+/// Starts to send. Stops when the answers are dropped.
 pub(crate) fn start<Answer, T>(
     recipient: Recipient,
     tell: impl FnOnce(Teller<Answer>) -> T,
@@ -219,9 +219,9 @@ where
     }
 }
 
-/// What becomes of many runs, with heartbeats.
+/// Changes of many runs, with heartbeats.
 pub(crate) trait Watched: Paged {
-    /// What is told if nothing else was for [`HEARTBEAT`].
+    /// Answer that is sent after [`HEARTBEAT`] without another one.
     fn heartbeat(&mut self) -> impl Future<Output = Result<Self::Answer, End>> + Send;
 }
 
@@ -261,7 +261,7 @@ async fn tell<W: Watched>(
     }
 }
 
-/// How long nothing is told before a heartbeat comes.
+/// Longest silence before a heartbeat.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A caller that has not taken its page after so long takes its time.
 const REST_AFTER: Duration = Duration::from_secs(1);

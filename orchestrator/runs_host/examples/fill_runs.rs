@@ -18,8 +18,8 @@ use escapement_run::presets::Preset;
 use escapement_run::spec::{Limits, Spec};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost};
-use escapement_store::EmbeddedOptions;
-use escapement_store::runs::{EmbeddedRuns, RunStore};
+use escapement_store::runs::RunStore;
+use escapement_store::{Embedded, EmbeddedOptions};
 
 type Fault = Box<dyn Error + Send + Sync>;
 
@@ -87,13 +87,13 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Fill, Fault> {
 /// The host as the orchestrator has it, and its store. Nothing leaves it.
 struct Filling {
     host: RunsHost,
-    store: EmbeddedRuns,
+    store: Embedded,
     now: i64,
 }
 
 impl Filling {
     fn open(fill: &Fill) -> Result<Self, Fault> {
-        let store = EmbeddedRuns::open(&fill.path, &EmbeddedOptions::default())?;
+        let store = Embedded::open(&fill.path, EmbeddedOptions::default())?;
         let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
         let n_runs = usize::try_from(fill.n_waiting + fill.n_calling + BATCH)?;
         let config = Config {

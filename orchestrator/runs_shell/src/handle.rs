@@ -207,13 +207,13 @@ impl RunsHandle {
         self.0.tally.tell(Happened::Fired { kind, outcome, n });
     }
 
-    /// Works on the store between two commits.
+    /// Works on the store between two commits. The reader is there already: to open one takes as long as a commit.
     ///
     /// # Errors
     /// [`CallError`].
     pub async fn with_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut dyn RunStore, i64) -> Result<T, StoreFault> + Send + 'static,
+        work: impl FnOnce(&mut dyn RunStore, &dyn RunReader, i64) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, CallError> {
         let (answer, answered) = oneshot::channel();
         let room = self.room(0).await?;

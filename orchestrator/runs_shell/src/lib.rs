@@ -29,6 +29,7 @@ mod readers;
 
 mod seen;
 
+mod store_port;
 mod tally;
 
 mod message;
@@ -78,6 +79,7 @@ pub use records::{ExecutionRecord, ParentExecution};
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
+pub use store_port::{StorePort, StoreRequest};
 pub use tally::{Happened, Tally};
 pub use trace_runs::TraceRuns;
 pub use wanted_plan::WantedPlan;

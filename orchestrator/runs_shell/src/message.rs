@@ -11,7 +11,7 @@ use escapement_run::spec::ActionProfile;
 use escapement_run::{Blobs, Input, Run};
 use escapement_runs_host::{RunsHost, guarded};
 use escapement_store::StoreFault;
-use escapement_store::runs::RunStore;
+use escapement_store::runs::{RunReader, RunStore};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::aside::WorkOwner;
@@ -228,7 +228,8 @@ where
 
 /// Work on the store between two commits.
 pub(crate) trait StoreWork: Send {
-    fn work(self: Box<Self>, store: &mut dyn RunStore, now: i64);
+    /// Performs the work. `reader` reads durable rows.
+    fn work(self: Box<Self>, store: &mut dyn RunStore, reader: &dyn RunReader, now: i64);
     /// It is not done.
     fn refuse(self: Box<Self>, error: CallError);
 }
@@ -241,11 +242,11 @@ pub(crate) struct StoreWorkOf<F, T> {
 
 impl<F, T> StoreWork for StoreWorkOf<F, T>
 where
-    F: FnOnce(&mut dyn RunStore, i64) -> Result<T, StoreFault> + Send,
+    F: FnOnce(&mut dyn RunStore, &dyn RunReader, i64) -> Result<T, StoreFault> + Send,
     T: Send,
 {
-    fn work(self: Box<Self>, store: &mut dyn RunStore, now: i64) {
-        let worked = (self.work)(store, now).map_err(|fault| match fault {
+    fn work(self: Box<Self>, store: &mut dyn RunStore, reader: &dyn RunReader, now: i64) {
+        let worked = (self.work)(store, reader, now).map_err(|fault| match fault {
             StoreFault::Full(_) => CallError::StoreFull,
             fault => of_fault(&fault),
         });

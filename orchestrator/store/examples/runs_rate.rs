@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use escapement_store::EmbeddedOptions;
-use escapement_store::runs::{EmbeddedRuns, RunBatch, RunFilter, RunStore, RunWrite, Scope};
+use escapement_store::runs::{RunBatch, RunFilter, RunStore, RunWrite, Scope};
+use escapement_store::{Embedded, EmbeddedOptions};
 use escapement_store_kit::runs::conformance::RunSample;
 
 const ENTRY_BYTES: usize = 700;
@@ -45,9 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn open(directory: &Path) -> Result<EmbeddedRuns, Box<dyn Error>> {
+fn open(directory: &Path) -> Result<Embedded, Box<dyn Error>> {
     let begun = Instant::now();
-    let store = EmbeddedRuns::open(directory, &EmbeddedOptions::default())?;
+    let store = Embedded::open(directory, EmbeddedOptions::default())?;
     println!(
         "opened in {:?} with {:?}",
         begun.elapsed(),
@@ -68,7 +68,7 @@ fn create(next: &mut u64, n_entries: usize) -> RunWrite {
     write
 }
 
-fn fill(store: &mut EmbeddedRuns, next: &mut u64, n_runs: u64, is_ended: bool) -> Result<(), Box<dyn Error>> {
+fn fill(store: &mut Embedded, next: &mut u64, n_runs: u64, is_ended: bool) -> Result<(), Box<dyn Error>> {
     let n_runs = usize::try_from(n_runs)?;
     for done in (0..n_runs).step_by(FILL) {
         let mut batch = RunBatch::new();
@@ -83,7 +83,7 @@ fn fill(store: &mut EmbeddedRuns, next: &mut u64, n_runs: u64, is_ended: bool) -
 }
 
 /// What a restart does: the rows of all live runs, then each with its journal.
-fn read_live(store: &EmbeddedRuns) -> Result<(), Box<dyn Error>> {
+fn read_live(store: &Embedded) -> Result<(), Box<dyn Error>> {
     let reader = store.reader()?;
     let (begun, mut live) = (Instant::now(), Vec::new());
     loop {
@@ -114,7 +114,7 @@ fn read_live(store: &EmbeddedRuns) -> Result<(), Box<dyn Error>> {
 }
 
 /// Each commit appends one entry to each of so many runs.
-fn rate(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), Box<dyn Error>> {
+fn rate(store: &mut Embedded, n_batch: usize, next: &mut u64) -> Result<(), Box<dyn Error>> {
     let mut created = RunBatch::new();
     let runs: Vec<RunWrite> = (0..n_batch).map(|_| create(next, 1)).collect();
     for run in &runs {
@@ -141,7 +141,7 @@ fn rate(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), 
 }
 
 /// Each commit ends so many runs with their second entry.
-fn ends(store: &mut EmbeddedRuns, n_batch: usize, next: &mut u64) -> Result<(), Box<dyn Error>> {
+fn ends(store: &mut Embedded, n_batch: usize, next: &mut u64) -> Result<(), Box<dyn Error>> {
     let (mut times, mut busy) = (Vec::new(), Duration::ZERO);
     while busy < MEASURE {
         let (mut created, mut ended) = (RunBatch::new(), RunBatch::new());

@@ -1,58 +1,30 @@
-//! Backups of a whole store, executions and runs, and what is made of them. Overwrites nothing.
-//!
-//! The runs are copied before the executions: then the restored executions know everything that the restored runs
-//! have sent. The other way round, a restored run would send once more what the executions have forgotten.
+//! Backups of a whole store, and what is made of them. Overwrites nothing.
 
 use std::path::Path;
 
+use rusqlite::Connection;
+
 use crate::StoreFault;
-use crate::database::copy::{
-    Parts, Stage, hold, is_staged, refuse_existing, refuse_remains, remove_settled, require_readable,
-};
-use crate::database::{EXECUTIONS, EmbeddedOptions, RUNS};
+use crate::database::copy::{Parts, Stage, hold, refuse_existing, require_readable};
+use crate::database::{EmbeddedOptions, STORE, earlier_names};
+use crate::earlier::{self, EXECUTIONS, RUNS};
 use crate::embedded::{self, Embedded, Examination, Finding};
-use crate::runs::{self, EmbeddedRuns, RunExamination, RunFinding};
-
-/// What is not as it was written.
-#[derive(Clone, Copy, Debug)]
-pub enum Found<'a> {
-    /// Of the executions.
-    Executions(&'a Finding),
-    /// Of the runs.
-    Runs(&'a RunFinding),
-}
-
-/// What a check of a copy found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Examined {
-    /// The executions.
-    pub executions: Examination,
-    /// The runs; `None` if the store has none.
-    pub runs: Option<RunExamination>,
-}
-
-impl Examined {
-    /// Returns true if nothing was found.
-    pub fn is_clean(&self) -> bool {
-        self.executions.is_clean() && self.runs.is_none_or(|runs| runs.is_clean())
-    }
-}
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackedUp {
     /// What the check of the copy found.
-    pub examined: Examined,
+    pub examined: Examination,
     /// Size.
     pub n_bytes: u64,
     /// False if the copy is damaged and was thrown away.
     pub is_kept: bool,
 }
 
-/// Copies a store into one file: everything that was acknowledged before the call, while an orchestrator runs on it or
-/// not. Executions and runs are each of one moment. Commits go on meanwhile; only the write-ahead logs cannot be shortened.
+/// Copies a store into one file: everything that was acknowledged before the call, of one moment, while an orchestrator runs on
+/// it or not. Commits go on meanwhile; only the write-ahead log cannot be shortened.
 ///
-/// The copy is checked as the examiners do; a damaged one has no name unless `accept_damage`.
+/// The copy is checked as the examiner does; a damaged one has no name unless `accept_damage`.
 ///
 /// # Errors
 /// [`StoreFault::Exists`] if the file is there; otherwise as reading and writing fail.
@@ -60,24 +32,10 @@ pub fn back_up(
     directory: &Path,
     file: &Path,
     accept_damage: bool,
-    told: &mut dyn FnMut(Found<'_>),
+    told: &mut dyn FnMut(&Finding),
 ) -> Result<BackedUp, StoreFault> {
     refuse_existing(file)?;
-    let runs = match runs::are_there(directory) {
-        true => Some(runs::copied(directory, file, &mut |found| {
-            told(Found::Runs(found))
-        })?),
-        false => None,
-    };
-    let mut tell = |found: &Finding| told(Found::Executions(found));
-    let (executions, mut copy) = embedded::copied(directory, file, &mut tell)?;
-    let examined = Examined {
-        executions,
-        runs: runs.as_ref().map(|(examination, _)| *examination),
-    };
-    if let Some((_, of_runs)) = runs {
-        copy.append(of_runs, file)?;
-    }
+    let (examined, copy) = embedded::copied(directory, file, told)?;
     let n_bytes = copy.n_bytes;
     let is_kept = examined.is_clean() || accept_damage;
     if is_kept {
@@ -104,7 +62,7 @@ pub struct RestoreOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// What the check of the backup found.
-    pub examined: Examined,
+    pub examined: Examination,
     /// Executions that were queued and are withheld from running now.
     pub n_withheld: u64,
     /// What the caller did to the runs.
@@ -113,12 +71,12 @@ pub struct Restored {
     pub is_kept: bool,
 }
 
-/// What is done to restored runs before anybody sees them, beside the restored executions. Returns how many were changed.
-pub type ChangeRuns<'a> = &'a mut dyn FnMut(&mut EmbeddedRuns, &Embedded) -> Result<u64, StoreFault>;
+/// What is done to restored runs before anybody sees them. Returns how many were changed.
+pub type ChangeRuns<'a> = &'a mut dyn FnMut(&mut Embedded) -> Result<u64, StoreFault>;
 
-/// Makes a store of a backup.
+/// Makes a store of a backup, also of one that an earlier version made.
 ///
-/// Until it is whole, what there is of it stands in directories of its own, which an orchestrator that is started on
+/// Until it is whole, what there is of it stands in a directory of its own, which an orchestrator that is started on
 /// it meanwhile, or behind a restore that failed, refuses.
 ///
 /// # Errors
@@ -128,68 +86,65 @@ pub fn restore(
     file: &Path,
     directory: &Path,
     options: RestoreOptions,
-    told: &mut dyn FnMut(Found<'_>),
+    told: &mut dyn FnMut(&Finding),
     change_runs: ChangeRuns<'_>,
 ) -> Result<Restored, StoreFault> {
-    refuse_remains(directory, &EXECUTIONS)?;
-    // A restore that was cut short after the runs had their place and before the executions had theirs.
-    let is_unfinished = is_staged(directory, &EXECUTIONS);
-    if !is_unfinished {
-        refuse_remains(directory, &RUNS)?;
-    }
+    refuse_remains(directory)?;
     require_readable(file)?;
     let _lock = hold(directory)?;
-    if is_unfinished {
-        remove_settled(directory, &RUNS)?;
-        refuse_remains(directory, &RUNS)?;
-    }
+    let stage = Stage::make(directory)?;
+    fill(&stage, file)?;
     let opened = EmbeddedOptions {
         accept_loss: options.accept_damage,
         ..EmbeddedOptions::default()
     };
-    // What refuses a start until the executions are there, which come last.
-    let mut stage = Stage::make(directory, &EXECUTIONS)?;
-    let parts = Parts::of(file)?;
-    let mut stage_of_runs = match parts.runs {
-        Some(_) => Some(Stage::make(directory, &RUNS)?),
-        None => None,
-    };
-    stage.fill(file, &parts.executions)?;
-    let mut tell = |found: &Finding| told(Found::Executions(found));
-    let (mut store, executions) = stage.open(file, |stage| embedded::staged(stage, &opened, &mut tell))?;
+    let (mut store, examined) = stage.open(file, |stage| embedded::staged(stage, &opened, told))?;
     let mut restored = Restored {
-        examined: Examined {
-            executions,
-            runs: None,
-        },
+        examined,
         n_withheld: 0,
         n_runs_changed: 0,
-        is_kept: false,
+        is_kept: examined.is_clean() || options.accept_damage,
     };
-    let mut runs = None;
-    if let (Some(stage), Some(part)) = (&stage_of_runs, &parts.runs) {
-        stage.fill(file, part)?;
-        let mut tell = |found: &RunFinding| told(Found::Runs(found));
-        let (store, examination) = stage.open(file, |stage| runs::staged(stage, &opened, &mut tell))?;
-        restored.examined.runs = Some(examination);
-        runs = Some(store);
-    }
-    restored.is_kept = restored.examined.is_clean() || options.accept_damage;
     if !restored.is_kept {
         return Ok(restored);
     }
-    if let Some(runs) = &mut runs {
-        restored.n_runs_changed = change_runs(runs, &store)?;
-    }
+    restored.n_runs_changed = change_runs(&mut store)?;
     if !options.run_queued {
         restored.n_withheld = embedded::withhold_queued(&mut store)?;
     }
-    drop((runs, store));
-    if let Some(stage) = &mut stage_of_runs {
-        stage.settle()?;
-    }
+    drop(store);
     stage.settle()?;
-    stage_of_runs.map_or(Ok(()), Stage::remove)?;
-    stage.remove()?;
     Ok(restored)
+}
+
+/// Refuses a directory that holds a store, or what is left of one.
+fn refuse_remains(directory: &Path) -> Result<(), StoreFault> {
+    // A mark or a log without its database is what is left of a store, and would be taken for this one's.
+    let remains = [STORE.database, STORE.mark, STORE.log].into_iter();
+    let is_guarded = earlier::is_guarded(directory);
+    let of_earlier = earlier_names().filter(|name| !is_guarded || *name != EXECUTIONS.names.database);
+    for name in remains.chain(of_earlier) {
+        refuse_existing(&directory.join(name))?;
+    }
+    Ok(())
+}
+
+/// Puts the parts of a backup where their version has them.
+fn fill(stage: &Stage<'_>, file: &Path) -> Result<(), StoreFault> {
+    let parts = Parts::of(file)?;
+    if let Some(runs) = &parts.runs {
+        stage.fill(file, &parts.first, EXECUTIONS.names.database)?;
+        return stage.fill(file, runs, RUNS.names.database);
+    }
+    stage.fill(file, &parts.first, STORE.database)?;
+    let path = stage.path().join(STORE.database);
+    let is_earlier = Connection::open(&path).is_ok_and(|connection| EXECUTIONS.schema.is_of(&connection));
+    if is_earlier {
+        let at = stage.path().join(EXECUTIONS.names.database);
+        std::fs::rename(&path, &at).map_err(|error| StoreFault::Unwritable {
+            path: at,
+            source: error.into(),
+        })?;
+    }
+    Ok(())
 }

@@ -3,7 +3,6 @@
 //!
 //! What a commit returned has been synced; what a restart finds in the write-ahead log is copied into the
 //! database and synced there before anything is read, so nothing is shown that only the page cache holds.
-//! Several such files share a directory, which one process holds as a whole.
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
@@ -30,11 +29,14 @@ pub use self::files::{Files, Lock, OpenFile, open_private};
 use self::mark::{Mark, MarkFile};
 use crate::StoreFault;
 
-/// Every database of a directory is behind this one lock.
+/// The lock of the directory.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// How long closing waits for readers before it leaves the write-ahead log to the next start.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The folder in which a restore or a conversion puts a store together before it has its name.
+pub(crate) const STAGE: &str = "restoring";
 
 /// The names of one database and of what belongs to it, in the directory of the store.
 #[derive(Debug)]
@@ -45,29 +47,58 @@ pub(crate) struct Names {
     pub(crate) log_index: &'static str,
     pub(crate) journal: &'static str,
     pub(crate) mark: &'static str,
-    /// The folder in which a restore puts it together before it has its name.
-    pub(crate) stage: &'static str,
 }
 
-/// The executions of the contract.
-pub(crate) const EXECUTIONS: Names = Names {
+impl Names {
+    /// Returns all of them.
+    pub(crate) fn all(&self) -> [&'static str; 5] {
+        let Self {
+            database,
+            log,
+            log_index,
+            journal,
+            mark,
+        } = *self;
+        [database, log, log_index, journal, mark]
+    }
+}
+
+/// Executions and runs.
+pub(crate) const STORE: Names = Names {
+    database: "store.db",
+    log: "store.db-wal",
+    log_index: "store.db-shm",
+    journal: "store.db-journal",
+    mark: "store.mark",
+};
+
+/// The executions of earlier versions.
+pub(crate) const EARLIER_EXECUTIONS: Names = Names {
     database: "executions.db",
     log: "executions.db-wal",
     log_index: "executions.db-shm",
     journal: "executions.db-journal",
     mark: "mark",
-    stage: "restoring",
 };
 
-/// The runs of the layer above it.
-pub(crate) const RUNS: Names = Names {
+/// The runs of earlier versions.
+pub(crate) const EARLIER_RUNS: Names = Names {
     database: "runs.db",
     log: "runs.db-wal",
     log_index: "runs.db-shm",
     journal: "runs.db-journal",
     mark: "runs.mark",
-    stage: "restoring-runs",
 };
+
+/// The folder that keeps the files of an earlier version once they are converted.
+pub(crate) const BEFORE: &str = "before-store";
+
+/// Returns the names of all files of earlier versions.
+pub(crate) fn earlier_names() -> impl Iterator<Item = &'static str> {
+    [EARLIER_EXECUTIONS.all(), EARLIER_RUNS.all()]
+        .into_iter()
+        .flatten()
+}
 
 /// How to open an embedded store.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +110,7 @@ pub struct EmbeddedOptions {
     pub repair: bool,
     /// Refuse if there is no store, and make none.
     pub must_exist: bool,
-    /// The lock of the directory, if this process holds it for another file there.
+    /// The lock of the directory, if this process holds it already.
     pub lock: Option<Lock>,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
@@ -101,7 +132,7 @@ pub(crate) struct Database {
     shared: Arc<Shared>,
     checkpoints: Checkpoints,
     /// Last, so that the directory is free only when everything else is closed.
-    lock: Lock,
+    _lock: Lock,
 }
 
 impl Database {
@@ -111,10 +142,6 @@ impl Database {
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
-    }
-
-    pub(crate) fn lock(&self) -> Lock {
-        Lock::clone(&self.lock)
     }
 
     /// Returns a connection that only reads.
@@ -200,7 +227,7 @@ impl Drop for Database {
     }
 }
 
-fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {
+pub(crate) fn cannot_open(path: &Path, error: std::io::Error) -> StoreFault {
     if error.kind() == std::io::ErrorKind::StorageFull {
         return StoreFault::Full(error.into());
     }

@@ -10,17 +10,24 @@
 
 pub mod backup;
 mod database;
+mod earlier;
 pub mod embedded;
+mod examination;
+mod executions;
 mod fault;
 mod lending;
 mod operators;
 mod removal;
 pub mod runs;
 mod stored;
+mod tally;
+mod tally_part;
 mod write;
 
 use bytes::Bytes;
 use escapement_model::ExecutionId;
+
+use self::runs::{BatchOutcome, RunBatch, RunStore};
 
 pub use database::{Checkpointing, EmbeddedOptions, Files, Lock, OpenFile};
 pub use embedded::Embedded;
@@ -61,7 +68,7 @@ pub trait Store: Send {
     /// in the order of acceptance, and the ids of removed executions that it does not keep any longer.
     ///
     /// Never removes what is not settled. What is damaged is never removed either: a step ends in front of it,
-    /// and the error comes if it would be the first of its step; the next step goes on behind it.
+    /// and the error comes if it would be the first of its step; the next step begins after it.
     ///
     /// # Errors
     /// As [`Store::commit`].
@@ -73,6 +80,20 @@ pub trait Store: Send {
     /// [`StoreFault::Open`] if no further connection can be had.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault>;
 }
+
+/// A store of executions and runs. One sync makes writes of both durable.
+pub trait JointStore: Store + RunStore {
+    /// Applies writes of executions and a batch of runs in one transaction; returns after both are durable.
+    ///
+    /// A refusal of the batch of runs, damage included, concerns that batch alone: the executions are written anyway.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]: nothing of either was written.
+    fn commit_together(&mut self, writes: &[Write], batch: &RunBatch) -> Result<Together, StoreFault>;
+}
+
+/// Outcomes of the writes of executions, and that of the batch of runs.
+pub type Together = (Vec<Outcome>, Result<BatchOutcome, StoreFault>);
 
 /// Reads what is durable. Each call sees one moment: all of a batch or nothing of it.
 ///

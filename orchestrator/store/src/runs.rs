@@ -1,5 +1,5 @@
 //! Durability of runs behind one trait: runs are numbered, indexed and kept as journals of opaque entries.
-//! Knows no rule of runs, never looks into an entry, reads no clock, and shares no transaction with the executions.
+//! Knows no rule of runs, never looks into an entry, and reads no clock.
 //!
 //! A run has a number (1, 2, 3, … without gaps, in the order of creation), index columns that lists filter by, a
 //! journal whose entries are numbered from 1 without gaps and chained by hash, at most one snapshot, contents that it
@@ -15,11 +15,11 @@
 mod bounds;
 mod content;
 mod definitions;
-mod embedded;
 pub mod limits;
 mod notices;
 mod removal;
 mod stored;
+pub(crate) mod tables;
 mod write;
 
 use bytes::Bytes;
@@ -31,17 +31,13 @@ pub use self::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
     DefinitionPut, DefinitionWrite, ExpectedVersion, Scope, StoredRevision,
 };
-pub use self::embedded::{
-    EmbeddedRuns, RunExamination, RunExaminedPage, RunExaminer, RunFinding, RunGivenUp, are_there,
-    open_reader,
-};
-pub(crate) use self::embedded::{copied, staged};
 pub use self::notices::{NewNotice, StoredNotice};
 pub use self::removal::{RunRemoval, RunRemoved, RunsRemoved};
 pub use self::stored::{
     EndedPage, InputRequestPage, JournalEntry, JournalPage, LastNumbers, ListCount, Listing, RemovedRun,
     RunCounts, RunFilter, RunKey, RunOrder, RunPage, RunSummary, StoredInputRequest, StoredRun,
 };
+pub use self::tables::give_up::RunGivenUp;
 pub use self::write::{
     BatchOutcome, ClientRequest, ClosedInputRequest, NewInputRequest, NewRun, RunBatch, RunConflict,
     RunProgress, RunWrite, Snapshot,

@@ -24,8 +24,8 @@ async fn a_full_store_is_made_to_take_writes_again() {
     machine.follow(
         "cd /var/lib/escapement/
          mkdir -p backups/last-month backups/today
-         echo copy > backups/today/executions.db
-         ! head -c 100M /dev/zero > backups/last-month/executions.db 2>/dev/null
+         echo copy > backups/today/store.db
+         ! head -c 100M /dev/zero > backups/last-month/store.db 2>/dev/null
          touch -d '8 days ago' backups/last-month",
     );
     let refused = async || machine.try_submit(large()).await.err();
@@ -35,9 +35,9 @@ async fn a_full_store_is_made_to_take_writes_again() {
     assert_eq!(machine.probe("/readyz").await.0, 503);
 
     let said = machine.follow(&commands("StoreFull"));
-    assert!(said.contains("last-month/executions.db"), "it is found: {said}");
+    assert!(said.contains("last-month/store.db"), "it is found: {said}");
     assert_eq!(machine.figure("escapement_store_full").await, 0.0);
-    machine.follow("test -f /var/lib/escapement/backups/today/executions.db");
+    machine.follow("test -f /var/lib/escapement/backups/today/store.db");
     machine.submit(large()).await;
 }
 
@@ -50,14 +50,14 @@ async fn a_disk_that_fills_gets_room_before_it_is_full() {
     machine.systemctl("start escapement-orchestrator").await;
     machine.follow(
         "mkdir -p /var/lib/escapement/backups/old
-         head -c 100M /dev/zero >/var/lib/escapement/backups/old/executions.db
+         head -c 100M /dev/zero >/var/lib/escapement/backups/old/store.db
          touch -d '8 days ago' /var/lib/escapement/backups/old",
     );
     let room = "escapement_store_free_bytes";
     machine.until(room, |bytes| bytes < LITTLE_ROOM).await;
     let said = machine.follow(&commands("DiskFillsSoon"));
-    let large = said.find("backups/old/executions.db").unwrap();
-    let store = said.find("/var/lib/escapement/executions.db\n");
+    let large = said.find("backups/old/store.db").unwrap();
+    let store = said.find("/var/lib/escapement/store.db\n");
     assert!(
         store.is_none_or(|store| store < large),
         "the copy is larger: {said}"
@@ -137,7 +137,7 @@ async fn an_orchestrator_that_does_not_start_is_brought_up() {
     machine.set("orchestrator", "ESCAPEMENT_MAX_QUEUED_EXECUTIONS=1000\n");
     machine.follow(settings);
 
-    let file = machine.directory.join("var/lib/escapement/executions.db");
+    let file = machine.directory.join("var/lib/escapement/store.db");
     let file = std::fs::File::options().write(true).open(file).unwrap();
     file.write_all_at(&[0xff; 16_384], 0).unwrap();
     let exit = machine.launch("orchestrator").exit(LIMIT).await.unwrap();
@@ -166,7 +166,7 @@ async fn what_is_damaged_is_named_and_given_up_and_the_rest_stays() {
         machine.result_of(&id).await;
         ids.push(id);
     }
-    let store = machine.directory.join("var/lib/escapement/executions.db");
+    let store = machine.directory.join("var/lib/escapement/store.db");
     let store = rusqlite::Connection::open(store).unwrap();
     store.busy_timeout(LIMIT).unwrap();
     let damage = "UPDATE accepted_record SET record = x'00' WHERE number = 2";

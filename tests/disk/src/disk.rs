@@ -19,7 +19,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A disk in memory. Works from any thread; its content goes with the last handle on it.
 ///
-/// Files are called by what stands behind [`Disk::directory`] in their path: `mark`, `executions.db`.
+/// Files are called by what stands behind [`Disk::directory`] in their path: `store.mark`, `store.db`.
 #[derive(Clone, Debug)]
 pub struct Disk {
     inner: Arc<Inner>,

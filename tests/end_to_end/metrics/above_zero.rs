@@ -297,7 +297,7 @@ async fn of_executions() -> Seen {
         ("escapement_workers_lost_total", 0.0),
     ];
     seen.until(&address, &expected).await;
-    let store = rusqlite::Connection::open(world.directory.join("store/executions.db")).unwrap();
+    let store = rusqlite::Connection::open(world.directory.join("store/store.db")).unwrap();
     store.busy_timeout(LIMIT).unwrap();
     let damaged = "UPDATE accepted_record SET record = x'00' WHERE number = 1";
     assert_eq!(store.execute(damaged, ()).unwrap(), 1);

@@ -100,10 +100,10 @@ fn audit(record: &[u8]) {
 
 fn mark(bytes: &[u8]) {
     match probe::mark(bytes) {
-        Some((0, 0)) if bytes.iter().all(|byte| *byte == 0) => {}
-        Some((n_commits, number_last)) => {
+        Some((0, 0, 0)) if bytes.iter().all(|byte| *byte == 0) => {}
+        Some((n_commits, execution_last, run_last)) => {
             assert_eq!(
-                probe::mark_bytes(n_commits, number_last),
+                probe::mark_bytes(n_commits, execution_last, run_last),
                 bytes,
                 "a mark has one form"
             );
@@ -115,17 +115,17 @@ fn mark(bytes: &[u8]) {
 /// A mark of which a few bytes are wrong is none, and one that is cut off is none.
 fn bent_mark(bytes: &[u8]) {
     let mut source = Source::new(bytes);
-    let (n_commits, number_last) = (source.long(), source.long());
-    let good = probe::mark_bytes(n_commits, number_last);
-    assert_eq!(probe::mark(&good), Some((n_commits, number_last)));
+    let (n_commits, execution_last, run_last) = (source.long(), source.long(), source.long());
+    let good = probe::mark_bytes(n_commits, execution_last, run_last);
+    assert_eq!(probe::mark(&good), Some((n_commits, execution_last, run_last)));
     let mut bent = good.clone();
     // Up to 32 bits in a row: what the checksum finds for certain.
-    let at = source.below(25);
+    let at = source.below(33);
     for byte in &mut bent[at..at + 4] {
         *byte ^= source.byte();
     }
     assert_eq!(probe::mark(&bent).is_some(), bent == good, "a bent mark is none");
-    let length = source.below(28);
+    let length = source.below(36);
     let is_empty = good[..length].iter().all(|byte| *byte == 0);
     assert_eq!(
         probe::mark(&good[..length]).is_some(),
@@ -164,8 +164,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         encode_accepted(&request, execution_id).to_vec(),
         result,
         audit,
-        probe::mark_bytes(7, 3),
-        probe::mark_bytes(1, 1),
+        probe::mark_bytes(7, 3, 2),
+        probe::mark_bytes(1, 1, 1),
         probe::tags_column(&tags),
         vec![2, b'a', b'b', 0, 1, b'c'],
     ];

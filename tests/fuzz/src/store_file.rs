@@ -10,7 +10,7 @@ use escapement_store_kit::conformance::Sample;
 use std::path::Path;
 
 /// The files of a store that was killed: some of it in the database, some in its log.
-const FILES: [&str; 3] = ["executions.db", "executions.db-wal", "mark"];
+const FILES: [&str; 3] = ["store.db", "store.db-wal", "store.mark"];
 
 /// Each few bytes damage one place.
 pub(crate) fn run(input: &[u8]) {
@@ -95,7 +95,7 @@ impl Template {
             std::fs::write(self.directory.path().join(name), bytes).expect("the folder takes files");
         }
         // What SQLite made of the files before must not speak for them now.
-        let _ = std::fs::remove_file(self.directory.path().join("executions.db-shm"));
+        let _ = std::fs::remove_file(self.directory.path().join("store.db-shm"));
         let opened = open_and_look(self.directory.path(), options);
         let Some(seen) = opened else {
             return;

@@ -3,10 +3,10 @@
 use crate::dice::Dice;
 use escapement_model::RunId;
 use escapement_store::runs::{
-    BatchOutcome, DefinitionOutcome, DefinitionWrite, EmbeddedRuns, RunBatch, RunReader, RunRemoval,
-    RunRemoved, RunStore, RunsRemoved,
+    BatchOutcome, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval, RunRemoved, RunStore,
+    RunsRemoved,
 };
-use escapement_store::{Checkpointing, EmbeddedOptions, StoreFault};
+use escapement_store::{Checkpointing, Embedded, EmbeddedOptions, StoreFault};
 use escapement_store_kit::MemoryFault;
 use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_test_disk::{Plan, Stop};
@@ -22,7 +22,7 @@ pub(crate) enum Disk {
 /// An open store.
 pub(crate) enum OpenStore {
     Memory(MemoryRuns),
-    Embedded(Box<EmbeddedRuns>),
+    Embedded(Box<Embedded>),
 }
 
 impl Disk {
@@ -43,7 +43,7 @@ impl Disk {
                     checkpointing: Checkpointing::Inline { pages_due: 40 },
                     ..EmbeddedOptions::default()
                 };
-                let store = EmbeddedRuns::open(&disk.directory(), &options)?;
+                let store = Embedded::open(&disk.directory(), options)?;
                 Ok(OpenStore::Embedded(Box::new(store)))
             }
         }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use escapement_store::Embedded;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    BatchOutcome, DefinitionKind, EmbeddedRuns, RunBatch, RunConflict, RunFilter, RunStore, RunWrite, Scope,
+    BatchOutcome, DefinitionKind, RunBatch, RunConflict, RunFilter, RunStore, RunWrite, Scope,
 };
 use escapement_test_disk::Disk;
 
@@ -143,7 +144,7 @@ fn look(disk: &Disk, truth: &Truth) -> Result<Came, String> {
 }
 
 /// A restart finds everything that has not ended.
-fn live(store: &EmbeddedRuns, truth: &Truth) -> Result<bool, String> {
+fn live(store: &Embedded, truth: &Truth) -> Result<bool, String> {
     let reader = store.reader().map_err(|fault| format!("no reader: {fault:?}"))?;
     let (mut found, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
     for _ in 0..20 {
@@ -173,7 +174,7 @@ fn live(store: &EmbeddedRuns, truth: &Truth) -> Result<bool, String> {
 }
 
 /// Ids that are used are not given again, and what is live goes on.
-fn writes(store: &mut EmbeddedRuns, truth: &Truth) -> Result<bool, String> {
+fn writes(store: &mut Embedded, truth: &Truth) -> Result<bool, String> {
     let mut is_damaged = false;
     for seed in SEEDS {
         let sample = sample_of(seed);

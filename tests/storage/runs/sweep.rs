@@ -1,7 +1,7 @@
 //! A kill, a power cut and every failure around every call: nothing acknowledged is lost, and nothing half done stays.
 
+use escapement_store::Embedded;
 use escapement_store::StoreFault;
-use escapement_store::runs::EmbeddedRuns;
 use escapement_test_disk::{Disk, Failure, Plan};
 
 use super::{Act, Life, Truth, act, commit, lives, open, sample_of};
@@ -94,7 +94,7 @@ fn live(disk: &Disk, before: &Truth, life: &Life, failure: Failure, when: &str) 
         StoreFault::Full(_) | StoreFault::Open { .. } | StoreFault::Fatal(_) => open(disk),
         fault => Err(fault),
     });
-    let store: &mut EmbeddedRuns = store.as_mut().unwrap_or_else(|fault| panic!("{when}: {fault:?}"));
+    let store: &mut Embedded = store.as_mut().unwrap_or_else(|fault| panic!("{when}: {fault:?}"));
     for step in life {
         let mut after = truth.clone();
         after.apply(step);

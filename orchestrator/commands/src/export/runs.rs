@@ -7,14 +7,15 @@ use crate::said::say;
 use escapement_model::RunId;
 use escapement_runs_host::{ExportFault, RunExport};
 use escapement_store::StoreFault;
-use escapement_store::runs::{RunExaminer, RunReader, are_there, open_reader};
+use escapement_store::embedded::{Examiner, open_run_reader};
+use escapement_store::runs::RunReader;
 use serde_json::json;
 use std::path::Path;
 
 /// One run, ended or not: its journal up to now.
 pub(super) fn export_one(directory: &Path, run_id: RunId, to: &Path) -> Result<(), Failure> {
     let failed = undone("run is not exported");
-    let reader = open_reader(directory).map_err(&failed)?;
+    let reader = open_run_reader(directory).map_err(&failed)?;
     let export = RunExport::begin(&*reader, run_id).map_err(&failed)?;
     let export = export.ok_or_else(|| Failure::NotExported {
         why: format!("run {run_id} is not in the store"),
@@ -25,21 +26,18 @@ pub(super) fn export_one(directory: &Path, run_id: RunId, to: &Path) -> Result<(
 
 /// All runs, along the numbers in their table; each goes into a file `run-` and its id.
 pub(super) fn export_all(directory: &Path, to: &Path, tally: &mut Tally) -> Result<(), Failure> {
-    if !are_there(directory) {
-        return Ok(());
-    }
     let failed = undone("store is not exported");
-    let reader = open_reader(directory).map_err(&failed)?;
-    let examiner = RunExaminer::open(directory).map_err(&failed)?;
+    let reader = open_run_reader(directory).map_err(&failed)?;
+    let examiner = Examiner::open(directory).map_err(&failed)?;
     let mut after = 0;
     loop {
-        let numbers = examiner.numbers_behind(after).map_err(&failed)?;
+        let numbers = examiner.run_numbers_behind(after).map_err(&failed)?;
         let Some(last) = numbers.last() else {
             return Ok(());
         };
         after = *last;
         for number in numbers {
-            if !examiner.is_there(number).map_err(&failed)? {
+            if !examiner.has_run(number).map_err(&failed)? {
                 continue;
             }
             let run_id = examiner.run_id(number).map_err(&failed)?;

@@ -19,7 +19,7 @@ use crate::watching::{self, AnswerStream, End, Page, Paged, Watched};
 
 type Answer = v1::WatchInboxResponse;
 
-/// Which requests are watched.
+/// Requests that are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// `None`: all of them.
@@ -66,14 +66,14 @@ struct WatchedInbox {
     after: u64,
 }
 
-/// What comes before all changes.
+/// State before the first change.
 #[derive(Clone, Copy)]
 enum Beginning {
-    /// The requests behind the one of that number that are open, until the last of those with which the watch began.
+    /// Open requests with higher numbers than this one, up to the last one at the start of the watch.
     Open { after: u64, until: u64 },
     /// A first answer from which a watcher can go on.
     Cursor,
-    /// Nothing any more.
+    /// Changes alone.
     Told,
 }
 
@@ -113,8 +113,8 @@ impl Watched for WatchedInbox {
 }
 
 impl WatchedInbox {
-    /// Some of what is open of the requests up to the one with which the watch began. What becomes of them, and what is opened
-    /// later, comes behind the cursor.
+    /// Returns some of the requests that were open at the start of the watch. Their ends, and later requests, follow after the
+    /// cursor.
     async fn open_requests(&mut self, after: u64, until: u64) -> Result<Page<Answer>, End> {
         let page = self.open_behind(Some(after), PAGE).await?;
         let (mut answers, mut bytes) = (Vec::new(), 0);
@@ -283,7 +283,7 @@ fn cursor_gone() -> Rejection {
 
 /// Requests or changes that are read at a time.
 const PAGE: usize = 100;
-/// Bytes of answers from which no more are made at a time.
+/// Bytes of answers that end a page.
 const PAGE_BYTES: usize = 64 << 10;
 /// Requests that a heartbeat reads at a time.
 const COUNTED_PAGE: usize = 500;

@@ -117,7 +117,9 @@ where
             Preparation::Write(prepared) => prepared,
         };
         let known = Arc::clone(&target);
-        let work = move |store: &mut dyn RunStore, now| write(store, &known, *prepared, now);
+        let work = move |store: &mut dyn RunStore, reader: &dyn RunReader, now| {
+            write(store, reader, &known, *prepared, now)
+        };
         match runs.with_store(work).await?? {
             Some(shown) => return Ok(shown),
             None if n_left == 0 => return Err(CallError::Overloaded.into()),
@@ -128,9 +130,8 @@ where
 
 /// Deletes a plan of which no run lives.
 pub(crate) async fn delete(runs: &RunsHandle, target: Target) -> Result<(), Rejection> {
-    let work = move |store: &mut dyn RunStore, _now| {
-        let reader = store.reader()?;
-        let definition = match found(&*reader, &target) {
+    let work = move |store: &mut dyn RunStore, reader: &dyn RunReader, _now| {
+        let definition = match found(reader, &target) {
             Ok(Ok((definition, _))) => Some(definition),
             Ok(Err(rejection)) => return Ok(Err(rejection)),
             // What is damaged can be deleted, and nothing else can be done with it.
@@ -141,7 +142,7 @@ pub(crate) async fn delete(runs: &RunsHandle, target: Target) -> Result<(), Reje
         if version.is_some() && target.version.is_some_and(|wanted| Some(wanted) != version) {
             return Ok(Err(Rejection::EtagMismatch));
         }
-        if let Some(run) = newest_run(&*reader, &target.plan_id)?
+        if let Some(run) = newest_run(reader, &target.plan_id)?
             && run.progress.ended_at.is_none()
         {
             return Ok(Err(already_running(&run)));
@@ -184,12 +185,12 @@ pub(crate) fn not_found(plan_id: &str) -> Rejection {
 /// Writes what was prepared; nothing, and `None`, if what it rests on is not as it was.
 fn write(
     store: &mut dyn RunStore,
+    reader: &dyn RunReader,
     target: &Target,
     prepared: Prepared,
     now: i64,
 ) -> Result<Result<Option<Shown>, Rejection>, StoreFault> {
-    let reader = store.reader()?;
-    if !is_as_seen(&*reader, &prepared.seen)? {
+    if !is_as_seen(reader, &prepared.seen)? {
         return Ok(Ok(None));
     }
     let Prepared {
@@ -213,7 +214,7 @@ fn write(
         }
         // Another user's plan may have the id that a request leads to.
         DefinitionOutcome::OtherVersion { .. } if version.is_none() => {
-            let own = saved_plan(&*reader, &target.plan_id, &target.user_id)?;
+            let own = saved_plan(reader, &target.plan_id, &target.user_id)?;
             return Ok(own.map_or_else(|| Err(CallError::RequestIdReused.into()), |_| Ok(None)));
         }
         DefinitionOutcome::OtherVersion { .. }
@@ -224,9 +225,9 @@ fn write(
     let Some(definition) = definition else {
         return Ok(Err(not_found(&target.plan_id)));
     };
-    let newest_run = newest_run(&*reader, &target.plan_id)?;
+    let newest_run = newest_run(reader, &target.plan_id)?;
     Ok(Ok(Some(Shown {
-        retry_count: retries_of(&*reader, newest_run.as_ref())?,
+        retry_count: retries_of(reader, newest_run.as_ref())?,
         newest_run,
         definition,
         saved,

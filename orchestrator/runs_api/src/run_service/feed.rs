@@ -95,7 +95,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// `wait`: how long the stream stays open without an event; `None`: for ever. `endings` counts runs that end.
+    /// Sends the events. `wait` is how long the stream stays open without one, `None` for ever. `endings` counts runs that end.
     async fn tell(
         mut self,
         wait: Option<Duration>,

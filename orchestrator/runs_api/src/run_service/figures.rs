@@ -85,7 +85,7 @@ impl Runs {
         let run_id: RunId = fields::id("run_id", &request.run_id)?;
         let removed = self
             .runs
-            .with_store(move |store, now| store.remove_run(run_id, now));
+            .with_store(move |store, _, now| store.remove_run(run_id, now));
         match removed.await.map_err(|error| Rejection::OfRun(run_id, error))? {
             RunRemoved::Done => Ok(v1::DeleteRunResponse {}),
             RunRemoved::Live => Err(not_ended(run_id)),

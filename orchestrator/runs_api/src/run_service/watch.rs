@@ -54,7 +54,7 @@ impl Runs {
 struct WatchedRun {
     runs: Arc<Runs>,
     run_id: RunId,
-    /// `None` to look again.
+    /// `None` to read them again.
     plans: Option<RevisionPlans>,
     /// The number of the entry that is told next.
     next: u64,

@@ -80,7 +80,7 @@ impl Triggers {
             .0
             .maker
             .handle()
-            .with_store(move |store, now| store.remove_run(old, now));
+            .with_store(move |store, _, now| store.remove_run(old, now));
         Ok(remove.await.map(|_| ())?)
     }
 

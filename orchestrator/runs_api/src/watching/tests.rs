@@ -50,7 +50,7 @@ fn endless(endless: &Endless, recipient: Recipient) -> AnswerStream<v1::ExportRu
     })
 }
 
-/// The number of the page that an answer is of.
+/// Returns the number of the page of an answer.
 async fn next(answers: &mut AnswerStream<v1::ExportRunResponse>) -> Result<u8, Status> {
     answers.next().await.unwrap().map(|answer| answer.data[0])
 }
@@ -59,7 +59,7 @@ async fn next(answers: &mut AnswerStream<v1::ExportRunResponse>) -> Result<u8, S
 async fn a_caller_that_reads_nothing_holds_one_page_until_its_connection_is_cut() {
     let (place, abort) = (Endless::default(), ConnectionAbort::default());
     let answers = endless(&place, of(&ResponseBudget::default(), "one", &abort));
-    // The clock is paused: it goes on to the next limit once everything waits.
+    // The clock is paused: it moves to the next limit once everything waits.
     abort.aborted().await;
     assert_eq!(place.n_read.load(Ordering::Relaxed), 1);
     assert_eq!(place.n_rests.load(Ordering::Relaxed), 1, "it was told to rest");
@@ -91,7 +91,7 @@ async fn the_share_of_a_tenant_is_bounded_and_leaves_another_its_own() {
     for n in 1..=20 {
         assert_eq!(next(&mut other).await.unwrap(), n, "the other tenant is served");
     }
-    // The late one was read, had no room, and holds nothing until there is some.
+    // The late page was read, got no permit, and is not held.
     let refused = next(&mut late).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(of_late.n_read.load(Ordering::Relaxed), 1);
@@ -102,5 +102,5 @@ async fn the_share_of_a_tenant_is_bounded_and_leaves_another_its_own() {
 
 /// A page that is large.
 const PAGE_BYTES: usize = 1 << 20;
-/// So many that one tenant alone has room for: with the last, it has at most what was free before, so a little more than half.
+/// Number of pages that one tenant alone may have. With the last, it has as many bytes as were free before.
 const SHARE_PAGES: usize = 64;

@@ -67,7 +67,7 @@ async fn who_waits_for_a_run_waits_for_a_place_too() {
     let mut world = World::new();
     let run = world.finish(run_of(json!([call("a", "echo", &[])]))).await;
     // Work on the store may have removed runs, so the thread forgets those that have ended and the store is asked.
-    world.handle.with_store(|_, _| Ok(())).await.unwrap();
+    world.handle.with_store(|_, _, _| Ok(())).await.unwrap();
     let crowd = crowd(&world).await;
     let request = v1::WaitRunRequest {
         run_id: run.run_id.clone(),

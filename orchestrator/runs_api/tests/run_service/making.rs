@@ -354,7 +354,7 @@ async fn a_revision_can_be_run_again_by_its_digest() {
 async fn a_revision_that_is_no_plan_any_more_is_unreadable() {
     let mut world = World::new();
     let document = object(&json!({"schema": "escapement.plan/1", "steps": "none"}));
-    let stored = world.handle.with_store(move |store, _| {
+    let stored = world.handle.with_store(move |store, _, _| {
         let mut write = RunSample::new(2).create();
         write.contents = vec![Content::of_revision(document.as_encoded().clone(), [7; 32])];
         let mut batch = RunBatch::new();

@@ -50,7 +50,7 @@ impl RunsHandle {
             return Err(CallError::EtagMismatch);
         }
         let live = self.0.live.clone();
-        let removed = self.with_store(move |store, now| {
+        let removed = self.with_store(move |store, _reader, now| {
             if live.contains(run_id) {
                 return Ok((RunRemoved::Live, remains, now));
             }

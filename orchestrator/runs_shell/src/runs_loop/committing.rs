@@ -213,7 +213,7 @@ impl<S: RunStore> RunsLoop<S> {
             return work.refuse(refusal.clone());
         }
         let now = self.clock.now();
-        work.work(&mut self.store, now);
+        work.work(&mut self.store, self.host.reader(), now);
         self.host.forget_ended();
     }
 

@@ -63,7 +63,7 @@ impl<S: RunStore> RunsLoop<S> {
             self.leave();
         }
         let now = self.clock.now();
-        work.work(&mut self.store, now);
+        work.work(&mut self.store, self.host.reader(), now);
         self.host.forget_ended();
         Ok(())
     }

@@ -120,7 +120,7 @@ async fn a_fork_of_an_ended_run_keeps_its_large_outputs_and_repeats_nothing() {
     // The other run goes, what the fork refers to stays.
     world
         .handle
-        .with_store(|store, now| store.remove_run(id(1), now))
+        .with_store(|store, _, now| store.remove_run(id(1), now))
         .await
         .unwrap();
     let gone = world.handle.look(id(1), |_, _| ()).await;
@@ -181,7 +181,9 @@ async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
         request: None,
     };
     assert_eq!(world.handle.fork(fork).await, Err(CallError::Store));
-    let remove = world.handle.with_store(|store, now| store.remove_run(id(1), now));
+    let remove = world
+        .handle
+        .with_store(|store, _, now| store.remove_run(id(1), now));
     // Refused, or done once the fork is written.
     let removed = remove.await;
     assert!(
@@ -200,7 +202,7 @@ async fn an_input_waits_for_one_of_many_works_on_the_store() {
     let (go, wait) = mpsc::channel::<()>();
     let handle = world.handle.clone();
     let first = tokio::spawn(async move {
-        let work = move |_: &mut dyn RunStore, _| {
+        let work = move |_: &mut dyn RunStore, _: &dyn RunReader, _| {
             wait.recv().unwrap();
             Ok(())
         };
@@ -210,7 +212,7 @@ async fn an_input_waits_for_one_of_many_works_on_the_store() {
         .map(|_| {
             let (handle, done) = (world.handle.clone(), done.clone());
             tokio::spawn(async move {
-                let work = move |_: &mut dyn RunStore, _| {
+                let work = move |_: &mut dyn RunStore, _: &dyn RunReader, _| {
                     done.fetch_add(1, Ordering::SeqCst);
                     Ok(())
                 };

@@ -30,7 +30,7 @@ use escapement_otlp::Export;
 use escapement_process::telemetry::InitError;
 use escapement_process::{files, priority, service};
 use escapement_runs_api::webhooks;
-use escapement_runs_shell::{CaughtUp, RunsHandle};
+use escapement_runs_shell::{CaughtUp, RunsHandle, StorePort};
 use escapement_sinks::{CannotStart, Deliveries, Sinks};
 use escapement_store::{Embedded, Reader, Store};
 use escapement_traces::{Flush, SERVICE_NAME, Traces};
@@ -58,8 +58,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let security = Security::load(config)?.of_attempts(AttemptSeal::new(token_key));
     let connections_max = connections_for(config.max_connections, files::raise_limit()).map_err(few_files)?;
     let (clock, mut store) = (Clock::start(), open_store(config)?);
-    let runs_store = runs::open_store(config, &store)?;
-    let reader = store.reader().map_err(Failure::Store)?;
+    let reader = Store::reader(&store).map_err(Failure::Store)?;
     let recovered = unsettled(config, reader.as_ref())?;
     let (mut runtimes, readers) = (Runtimes::start()?, Readers::open(&store).map_err(Failure::Store)?);
     let listener = runtimes.edge.block_on(listen(config.listen))?;
@@ -80,9 +79,10 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let ((drained, drained_rx), (closing, closing_rx)) = (watch::channel(None), watch::channel(false));
     let (engine, inbox) = handle::link();
     let loader = loader::spawn(reader, wanted_rx, loaded).map_err(no_thread)?;
-    let scrub = start_scrub(config, &store, runs_store.as_ref(), metrics.clone())?;
+    let scrub = start_scrub(config, &store, metrics.clone())?;
     let (maintenance, caught_up) = maintenance(config, clock, store.newest_ms(), &deliveries);
-    let access = AccessEdge::new(operators.clone(), store.reader().map_err(Failure::Store)?);
+    let access = AccessEdge::new(operators.clone(), Store::reader(&store).map_err(Failure::Store)?);
+    let of_runs = (!config.no_runs).then(|| (port_of_runs(to_writer.clone()), store.newest_of_runs_ms()));
     let (traces, flush) = security::start_traces(config)?.unzip();
     let counted = (metrics.clone(), traces.clone());
     let writer = writer::spawn(store, asked, stored, scribe, maintenance, counted).map_err(no_thread)?;
@@ -114,7 +114,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let (feed, callers) = (deliveries.mark_of_runs(), runtimes.caller_threads());
     let (small, rules) = (callers.small.clone(), security.rules());
     let start_runs = |store| Runs::start(config, store, (feed, caught_up), &edge, &small, rules, traces);
-    let runs = runs_store.map(start_runs).transpose()?;
+    let runs = of_runs.map(start_runs).transpose()?;
     let entrance = security.open(connections_max, callers, &operators, metrics.as_ref())?;
     let handle = runs.as_ref().map(|runs| runs.handle.clone());
     runtimes.deliver(deliveries, readers, handle.clone(), closing_rx);
@@ -145,6 +145,11 @@ fn operators(to_writer: std_mpsc::Sender<ToWriter>) -> Operators {
     Operators::new(move |recording| to_writer.send(ToWriter::Record(recording)).is_ok())
 }
 
+/// Returns the way of the thread of runs to the thread that writes the store.
+fn port_of_runs(to_writer: std_mpsc::Sender<ToWriter>) -> StorePort {
+    StorePort::new(move |request| to_writer.send(ToWriter::Runs(request)).is_ok())
+}
+
 /// Waits for the threads. Each ends once nobody can tell it anything any more.
 fn join_all(
     runs: Option<Runs>,
@@ -153,15 +158,16 @@ fn join_all(
     writer: JoinHandle<Embedded>,
     flush: Option<Flush>,
 ) {
-    let runs = runs.and_then(Runs::join);
+    // Before the writer, which writes for them.
+    runs.into_iter().for_each(Runs::join);
     join("engine", engine);
     join("loader", loader);
-    let executions = join("writer", writer);
+    let store = join("writer", writer);
     if let Some(flush) = flush {
         flush.wait();
     }
     // Closed last, when no reader is left: then they leave nothing for the next start to copy.
-    drop((runs, executions));
+    drop(store);
     info!("stopped");
 }
 

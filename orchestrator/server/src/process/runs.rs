@@ -7,10 +7,10 @@ use crate::grpc::Edge;
 use crate::limits::{RUN_EXECUTIONS_MAX, RUN_WAITING_BYTES_MAX};
 use escapement_metrics::Metrics;
 use escapement_runs_shell::{
-    CaughtUp, EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, perform,
+    CaughtUp, EffectsConfig, Ending, Rights, RunsHandle, RunsThread, Setup, StorePort, perform,
 };
-use escapement_store::runs::{EmbeddedRuns, RunStore};
-use escapement_store::{Embedded, EmbeddedOptions, FeedMark};
+use escapement_store::FeedMark;
+use escapement_store::runs::RunStore;
 use escapement_traces::Traces;
 use escapement_transport::AccessRules;
 use std::time::Duration;
@@ -22,24 +22,7 @@ use tracing::error;
 #[derive(Debug)]
 pub(crate) struct Runs {
     pub(crate) handle: RunsHandle,
-    thread: RunsThread<EmbeddedRuns>,
-}
-
-/// The store of runs, which is opened while that of the contract still lends its lock.
-pub(crate) fn open_store(config: &Config, store: &Embedded) -> Result<Option<EmbeddedRuns>, Failure> {
-    if config.no_runs {
-        return Ok(None);
-    }
-    let options = EmbeddedOptions {
-        accept_loss: config.accept_loss,
-        lock: Some(store.lock()),
-        ..EmbeddedOptions::default()
-    };
-    let runs = EmbeddedRuns::open(&config.store_path, &options).map_err(Failure::Store)?;
-    for repaired in &runs.opening().repaired {
-        tracing::warn!(repaired, "store of runs repaired with the loss accepted");
-    }
-    Ok(Some(runs))
+    thread: RunsThread<StorePort>,
 }
 
 /// Returns the mark for the retention of the contract. Without runs that read its results the mark is already
@@ -55,7 +38,7 @@ impl Runs {
     /// Takes up what the store holds, and lets it go on. The contract is there already.
     pub(crate) fn start(
         config: &Config,
-        store: EmbeddedRuns,
+        (store, newest_ms): (StorePort, Option<i64>),
         (feed, caught_up): (FeedMark, CaughtUp),
         edge: &Edge,
         threads: &Handle,
@@ -63,7 +46,6 @@ impl Runs {
         traces: Option<Traces>,
     ) -> Result<Self, Failure> {
         let (outgoing, received) = mpsc::unbounded_channel();
-        let newest_ms = store.newest_ms();
         let reader = store.reader().map_err(Failure::Store)?;
         let traces = traces.map(|traces| traces.of_runs(reader));
         let metrics = edge.metrics.as_ref();
@@ -92,13 +74,12 @@ impl Runs {
         Ok(Self { handle, thread })
     }
 
-    /// Waits for the end of the thread, which was asked to end before. Returns the store.
-    pub(crate) fn join(self) -> Option<EmbeddedRuns> {
+    /// Waits for the end of the thread, which was asked to end before.
+    pub(crate) fn join(self) {
         drop(self.handle);
-        let ended = self.thread.join();
-        ended
-            .inspect_err(|_| error!("thread of runs ended with a panic"))
-            .ok()
+        if self.thread.join().is_err() {
+            error!("thread of runs ended with a panic");
+        }
     }
 }
 

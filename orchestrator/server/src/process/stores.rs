@@ -7,12 +7,12 @@ use escapement_commands::scrub::Scrub;
 use escapement_metrics::Metrics;
 use escapement_model::BootId;
 use escapement_operators::Scribe;
-use escapement_store::runs::EmbeddedRuns;
+use escapement_store::embedded::Converted;
 use escapement_store::{Embedded, EmbeddedOptions};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// Returns the store of executions.
+/// Returns the store.
 ///
 /// # Errors
 /// [`Failure::Store`].
@@ -29,6 +29,9 @@ pub(super) fn open_store(config: &Config) -> Result<Embedded, Failure> {
         is_new = opening.is_new,
         "store open"
     );
+    if let Some(Converted { n_executions, n_runs }) = opening.converted {
+        info!(n_executions, n_runs, "store converted from earlier version");
+    }
     for repaired in &opening.repaired {
         warn!(repaired, "store repaired with the loss accepted");
     }
@@ -46,7 +49,6 @@ pub(super) fn open_store(config: &Config) -> Result<Embedded, Failure> {
 pub(super) fn start_scrub(
     config: &Config,
     store: &Embedded,
-    runs: Option<&EmbeddedRuns>,
     metrics: Option<Metrics>,
 ) -> Result<Option<Scrub>, Failure> {
     if config.scrub_interval_ms == 0 {
@@ -54,12 +56,8 @@ pub(super) fn start_scrub(
     }
     let examiner = store.examiner().map_err(Failure::Store)?;
     let interval = Duration::from_millis(config.scrub_interval_ms);
-    let runs = runs
-        .map(EmbeddedRuns::examiner)
-        .transpose()
-        .map_err(Failure::Store)?;
     let told = move |n_findings| metrics.iter().for_each(|metrics| metrics.scrubbed(n_findings));
-    Scrub::start(examiner, runs, interval, told)
+    Scrub::start(examiner, interval, told)
         .map(Some)
         .map_err(no_thread)
 }

@@ -8,9 +8,11 @@ use escapement_engine::WriteOutcome;
 use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue, execution_log};
 use escapement_metrics::Metrics;
 use escapement_operators::{Recording, Scribe};
-use escapement_store::{Store, StoreFault};
+use escapement_runs_shell::StoreRequest;
+use escapement_store::runs::{BatchOutcome, RunBatch};
+use escapement_store::{JointStore, StoreFault};
 use escapement_traces::Traces;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -30,6 +32,8 @@ pub(crate) enum ToWriter {
     Jobs(Vec<Job>),
     /// An entry of what operators did.
     Record(Recording),
+    /// Requests of the thread of runs, which waits for the answer.
+    Runs(StoreRequest),
 }
 
 /// Starts the thread. It ends, and gives the store back, when nobody has the other end of `asked` any more and everything is written.
@@ -38,7 +42,7 @@ pub(crate) enum ToWriter {
 ///
 /// # Errors
 /// If the operating system gives no thread.
-pub(crate) fn spawn<S: Store + 'static>(
+pub(crate) fn spawn<S: JointStore + 'static>(
     store: S,
     asked: Receiver<ToWriter>,
     stored: UnboundedSender<StoredBatch>,
@@ -56,6 +60,7 @@ pub(crate) fn spawn<S: Store + 'static>(
                 stored,
                 scribe,
                 waiting: WriteQueue::default(),
+                of_runs: None,
                 maintenance,
                 metrics,
                 traces,
@@ -71,6 +76,8 @@ struct Writer<S> {
     scribe: Scribe,
     /// Taken from the channel and not committed yet, in order.
     waiting: WriteQueue,
+    /// The same of runs, whose thread waits for it.
+    of_runs: Option<(RunBatch, SyncSender<Result<BatchOutcome, StoreFault>>)>,
     maintenance: Maintenance,
     /// `None` if nobody looks at figures.
     metrics: Option<Metrics>,
@@ -78,7 +85,7 @@ struct Writer<S> {
     traces: Option<Traces>,
 }
 
-impl<S: Store> Writer<S> {
+impl<S: JointStore> Writer<S> {
     /// Group commit: while one commit runs the next one's writes gather in the channel.
     fn run(mut self) -> S {
         while self.take_waiting() {
@@ -86,8 +93,10 @@ impl<S: Store> Writer<S> {
             let began = Instant::now();
             let stored = self.commit(&commit);
             let took = began.elapsed();
-            // The engine ends before the writer when the process stops; then nobody needs the answer.
-            let _engine_ended = self.stored.send(stored.clone());
+            if !stored.is_empty() {
+                // The engine ends before the writer when the process stops; then nobody needs the answer.
+                let _engine_ended = self.stored.send(stored.clone());
+            }
             // Behind the answer, for which callers wait.
             let outcomes = commit.jobs.iter().zip(&stored);
             for (job, _) in outcomes.filter(|(_, (_, outcome))| matches!(outcome, WriteOutcome::Durable)) {
@@ -99,7 +108,7 @@ impl<S: Store> Writer<S> {
                     traces.written(&job.content);
                 }
             }
-            if let Some(metrics) = &self.metrics {
+            if let Some(metrics) = self.metrics.as_ref().filter(|_| !stored.is_empty()) {
                 metrics.committed(stored.len(), took);
             }
             self.tell_state();
@@ -110,7 +119,7 @@ impl<S: Store> Writer<S> {
     /// Waits for a write and takes what else is there; false if no more can come.
     fn take_waiting(&mut self) -> bool {
         self.maintain(true);
-        while self.waiting.is_empty() {
+        while self.waiting.is_empty() && self.of_runs.is_none() {
             let patience = self.maintenance.patience(Instant::now());
             let patience = patience.map_or(STORE_LOOK_INTERVAL, |patience| patience.min(STORE_LOOK_INTERVAL));
             match self.asked.recv_timeout(patience) {
@@ -141,13 +150,21 @@ impl<S: Store> Writer<S> {
                     .write(self.committer.store_mut(), recording, now, aged);
                 written.unwrap_or_else(|fault| give_up(&fault));
             }
+            ToWriter::Runs(StoreRequest::Batch(batch, answer)) => self.of_runs = Some((batch, answer)),
+            ToWriter::Runs(StoreRequest::Work(work)) => work(self.committer.store_mut()),
         }
     }
 
     fn commit(&mut self, commit: &Commit) -> StoredBatch {
-        self.committer
-            .handle_commit(commit)
-            .unwrap_or_else(|fault| give_up(&fault))
+        let Some((batch, answer)) = self.of_runs.take() else {
+            let stored = self.committer.handle_commit(commit);
+            return stored.unwrap_or_else(|fault| give_up(&fault));
+        };
+        let together = self.committer.handle_together(commit, &batch);
+        let (stored, of_runs) = together.unwrap_or_else(|fault| give_up(&fault));
+        // Its thread waits for this, or has ended.
+        let _ended = answer.send(of_runs);
+        stored
     }
 
     fn tell_state(&self) {

@@ -18,7 +18,7 @@ use escapement_run::spec::{ActionProfile, EffectClass, InDoubt, Risk, Spec};
 use escapement_run::{Effect, Input};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::{Create, RunsHost, state_byte};
-use escapement_store::runs::{EmbeddedRuns, RunStore};
+use escapement_store::runs::RunStore;
 use escapement_store::{Embedded, EmbeddedOptions};
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn create(n: u8) -> Create {
 }
 
 /// Writes what the host has decided; returns what it submits.
-fn write(host: &mut RunsHost, store: &mut EmbeddedRuns) -> Vec<(RunId, ExecutionId)> {
+fn write(host: &mut RunsHost, store: &mut Embedded) -> Vec<(RunId, ExecutionId)> {
     while let Some(batch) = host.poll_batch() {
         let outcome = store.commit(&batch).unwrap();
         host.handle_committed(outcome);
@@ -122,7 +122,7 @@ fn furnished(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     let directory = scratch.0.join("store");
     drop(Embedded::open(&directory, EmbeddedOptions::default()).unwrap());
-    let mut store = EmbeddedRuns::open(&directory, &EmbeddedOptions::default()).unwrap();
+    let mut store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
     let config = Config {
         max_live_runs: 10,
         max_runs: 10,
@@ -184,7 +184,7 @@ fn flip(file: &Path, needle: &str) {
 }
 
 fn database(scratch: &Scratch) -> PathBuf {
-    scratch.0.join("store").join("runs.db")
+    scratch.0.join("store").join("store.db")
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The state of a run in a store, and how many questions it asks.
 fn state_of(directory: &str, n: u8) -> (u8, usize) {
-    let store = EmbeddedRuns::open(Path::new(directory), &EmbeddedOptions::default()).unwrap();
+    let store = Embedded::open(Path::new(directory), EmbeddedOptions::default()).unwrap();
     let reader = store.reader().unwrap();
     let summary = reader.summary(id(n)).unwrap().unwrap();
     let open = reader.open_input_requests(None, None, 10).unwrap();

@@ -2,7 +2,7 @@
 //! name; a restored database is put together in a directory of its own. Overwrites nothing.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::connection::{at_opening, working};
 use super::files::{FileSystem, Files, Lock, open_private};
 use super::opening::lock;
-use super::{LOCK_FILE, Names, cannot_open};
+use super::{LOCK_FILE, STAGE, STORE, cannot_open};
 use crate::{FaultSource, StoreFault};
 
 /// A copy that is complete, checked and synced, and has no name. It is gone when it is dropped without one.
@@ -21,17 +21,15 @@ pub(crate) struct Copy {
     pub(crate) n_bytes: u64,
 }
 
-/// Copies the database that `open` connects to beside the file that it will become, and checks it. `suffix` tells several
-/// such copies apart.
+/// Copies the database that `open` connects to beside the file that it will become, and checks it.
 pub(crate) fn copy<T>(
     from: &Path,
     open: impl FnOnce() -> Result<Connection, StoreFault>,
     file: &Path,
-    suffix: &str,
     check: impl FnOnce(&Path) -> Result<T, StoreFault>,
 ) -> Result<(T, Copy), StoreFault> {
     let source = open()?;
-    let partial = Partial::create(file, suffix)?;
+    let partial = Partial::create(file)?;
     let name = partial.0.to_str().ok_or_else(|| {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "the name is not UTF-8");
         cannot_open(file, error)
@@ -51,30 +49,15 @@ pub(crate) fn copy<T>(
 }
 
 impl Copy {
-    /// Puts another copy behind this one, and behind both how long they are.
-    pub(crate) fn append(&mut self, other: Copy, file: &Path) -> Result<(), StoreFault> {
-        let lengths = [self.n_bytes, other.n_bytes].map(u64::to_le_bytes);
-        let footer = [FOOTER_BEGIN, lengths.as_flattened()].concat();
-        let append = || -> io::Result<u64> {
-            let mut both = OpenOptions::new().append(true).open(&self.partial.0)?;
-            io::copy(&mut File::open(&other.partial.0)?, &mut both)?;
-            both.write_all(&footer)?;
-            both.sync_all()?;
-            Ok(both.metadata()?.len())
-        };
-        self.n_bytes = append().map_err(|error| unwritable(file, error))?;
-        Ok(())
-    }
-
     /// Gives it its name.
     pub(crate) fn name(self, file: &Path) -> Result<(), StoreFault> {
         self.partial.name(file)
     }
 }
 
-/// The parts of a backup, as bytes of its file.
+/// The parts of a backup, as bytes of its file: one, or the executions and the runs of an earlier version.
 pub(crate) struct Parts {
-    pub(crate) executions: Range<u64>,
+    pub(crate) first: Range<u64>,
     pub(crate) runs: Option<Range<u64>>,
 }
 
@@ -108,7 +91,7 @@ impl Parts {
                 return Err(no_backup("its length is not the one that it was written with"));
             }
             return Ok(Self {
-                executions: 0..n_bytes,
+                first: 0..n_bytes,
                 runs: None,
             });
         };
@@ -119,7 +102,7 @@ impl Parts {
             return Err(no_backup("its parts are not as long as they were written"));
         }
         Ok(Self {
-            executions: 0..first,
+            first: 0..first,
             runs: Some(first..first + second),
         })
     }
@@ -138,32 +121,34 @@ fn database_bytes(header: &[u8; 100]) -> Option<u64> {
     Some(page_bytes * u64::from(n_pages))
 }
 
-/// A place in the directory of a store in which a database is put together. Until it has settled, no orchestrator
+/// A place in the directory of a store in which a store is put together. Until it has settled, no orchestrator
 /// starts there: the place stays behind empty, and says that there is no store.
 pub(crate) struct Stage<'a> {
     path: PathBuf,
     directory: &'a Path,
-    names: &'a Names,
     is_settled: bool,
 }
 
 impl<'a> Stage<'a> {
     /// Creates an empty one. The directory must be held.
-    pub(crate) fn make(directory: &'a Path, names: &'a Names) -> Result<Self, StoreFault> {
-        let path = directory.join(names.stage);
+    pub(crate) fn make(directory: &'a Path) -> Result<Self, StoreFault> {
+        let path = directory.join(STAGE);
         // An earlier restore may have been cut short.
         empty(&path)?;
         Ok(Self {
             path,
             directory,
-            names,
             is_settled: false,
         })
     }
 
-    /// Copies a part of a backup into it.
-    pub(crate) fn fill(&self, file: &Path, part: &Range<u64>) -> Result<(), StoreFault> {
-        let database = self.path.join(self.names.database);
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Copies a part of a backup into it, as a file of that name.
+    pub(crate) fn fill(&self, file: &Path, part: &Range<u64>, name: &str) -> Result<(), StoreFault> {
+        let database = self.path.join(name);
         let mut source = File::open(file).map_err(|error| cannot_open(file, error))?;
         open_private(OpenOptions::new().write(true).create_new(true), &database)
             .and_then(|mut copy| {
@@ -180,19 +165,14 @@ impl<'a> Stage<'a> {
         file: &Path,
         open: impl FnOnce(&Path) -> Result<T, StoreFault>,
     ) -> Result<T, StoreFault> {
-        let database = self.path.join(self.names.database);
+        let database = self.path.join(STORE.database);
         open(&self.path).map_err(|fault| no_backup(file, at_opening(&database, fault)))
     }
 
-    /// Moves the database to its place. It must be closed; that has emptied its log.
-    pub(crate) fn settle(&mut self) -> Result<(), StoreFault> {
-        settle_in(&self.path, self.directory, self.names)?;
+    /// Moves the database to its place, and removes the stage. The database must be closed; that has emptied its log.
+    pub(crate) fn settle(mut self) -> Result<(), StoreFault> {
+        settle_in(&self.path, self.directory)?;
         self.is_settled = true;
-        Ok(())
-    }
-
-    /// Removes it once everything has its place.
-    pub(crate) fn remove(self) -> Result<(), StoreFault> {
         std::fs::remove_dir_all(&self.path).map_err(|error| cannot_open(&self.path, error))
     }
 }
@@ -204,29 +184,6 @@ impl Drop for Stage<'_> {
             let _left = empty(&self.path);
         }
     }
-}
-
-/// Returns true if a restore was begun there and did not come through.
-pub(crate) fn is_staged(directory: &Path, names: &Names) -> bool {
-    directory.join(names.stage).symlink_metadata().is_ok()
-}
-
-/// Removes a database that a restore had given its place. The directory must be held.
-pub(crate) fn remove_settled(directory: &Path, names: &Names) -> Result<(), StoreFault> {
-    let database = directory.join(names.database);
-    match std::fs::remove_file(&database) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_open(&database, error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// Refuses a directory that holds such a database, or what is left of one.
-pub(crate) fn refuse_remains(directory: &Path, names: &Names) -> Result<(), StoreFault> {
-    // A mark or a log without its database is what is left of a store, and would be taken for this one's.
-    for name in [names.database, names.mark, names.log] {
-        refuse_existing(&directory.join(name))?;
-    }
-    Ok(())
 }
 
 /// Refuses a file that cannot be read, before anything is made.
@@ -271,9 +228,9 @@ struct Partial(PathBuf);
 
 impl Partial {
     /// Creates an empty file beside the one that it will become, for this user only.
-    fn create(file: &Path, suffix: &str) -> Result<Self, StoreFault> {
+    fn create(file: &Path) -> Result<Self, StoreFault> {
         let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{}{suffix}.partial", std::process::id()));
+        name.push(format!(".{}.partial", std::process::id()));
         let path = PathBuf::from(name);
         open_private(OpenOptions::new().write(true).create_new(true), &path)
             .map_err(|error| unwritable(file, error))?;
@@ -311,7 +268,7 @@ impl Drop for Partial {
 }
 
 /// Makes the directory, or empties it.
-fn empty(stage: &Path) -> Result<(), StoreFault> {
+pub(crate) fn empty(stage: &Path) -> Result<(), StoreFault> {
     match std::fs::remove_dir_all(stage) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot_open(stage, error)),
         Ok(()) | Err(_) => create(stage),
@@ -339,13 +296,13 @@ fn no_backup(file: &Path, fault: StoreFault) -> StoreFault {
 }
 
 /// Moves the database from the stage to its place. Closing has emptied its log.
-fn settle_in(stage: &Path, directory: &Path, names: &Names) -> Result<(), StoreFault> {
-    let log = stage.join(names.log);
+pub(crate) fn settle_in(stage: &Path, directory: &Path) -> Result<(), StoreFault> {
+    let log = stage.join(STORE.log);
     if log.metadata().is_ok_and(|log| log.len() > 0) {
         let error = io::Error::other("its write-ahead log could not be emptied");
         return Err(cannot_open(&log, error));
     }
-    let (from, to) = (stage.join(names.database), directory.join(names.database));
+    let (from, to) = (stage.join(STORE.database), directory.join(STORE.database));
     File::open(&from)
         .and_then(|file| file.sync_all())
         .and_then(|()| std::fs::rename(&from, &to))
@@ -359,7 +316,7 @@ fn create(directory: &Path) -> Result<(), StoreFault> {
         .map_err(|error| cannot_open(directory, error))
 }
 
-fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreFault> {
     FileSystem
         .sync_directory(directory)
         .map_err(|error| cannot_open(directory, error))

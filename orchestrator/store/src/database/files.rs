@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{EXECUTIONS, LOCK_FILE, Names, RUNS};
+use super::{BEFORE, LOCK_FILE, STAGE, STORE, earlier_names};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -287,18 +287,8 @@ fn holds_nothing_else(directory: &Path) -> bool {
 }
 
 fn belongs_to_a_store(name: &str) -> bool {
-    let is_one_of = |names: &Names| {
-        let Names {
-            database,
-            log,
-            log_index,
-            journal,
-            mark,
-            stage,
-        } = *names;
-        [database, log, log_index, journal, mark, stage].contains(&name)
-    };
-    is_one_of(&EXECUTIONS) || is_one_of(&RUNS) || [LOCK_FILE, "lost+found"].contains(&name)
+    let others = [LOCK_FILE, STAGE, BEFORE, "lost+found"];
+    STORE.all().contains(&name) || others.contains(&name) || earlier_names().any(|earlier| earlier == name)
 }
 
 /// A locked file. The lock is let go by name and not by the close alone: between its fork and its exec, a child of this process

@@ -8,14 +8,16 @@ use std::path::Path;
 
 use super::files::{Files, OpenFile};
 
-const MAGIC: [u8; 8] = *b"escpmark";
-const LENGTH: usize = 28;
+const MAGIC: [u8; 8] = *b"escpmrk2";
+const LENGTH: usize = 36;
 
 /// How far the database was durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) n_commits: u64,
-    pub(crate) number_last: u64,
+    /// The highest numbers that were given.
+    pub(crate) execution_last: u64,
+    pub(crate) run_last: u64,
 }
 
 impl Mark {
@@ -23,19 +25,20 @@ impl Mark {
         let mut bytes = [0; LENGTH];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.n_commits.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.number_last.to_le_bytes());
-        let checksum = crc32fast::hash(&bytes[..24]);
-        bytes[24..].copy_from_slice(&checksum.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.execution_last.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.run_last.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..32]);
+        bytes[32..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Zero if the file is younger than its first sync; `None` if the bytes are none of ours.
     /// Reads the mark of a database that others may write; a damaged or missing one counts as none.
     pub(crate) fn read(path: &Path) -> Self {
         let bytes = std::fs::read(path).ok();
         bytes.and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
     }
 
+    /// Zero if the file is younger than its first sync; `None` if the bytes are none of ours.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Some(Self::default());
@@ -46,7 +49,8 @@ impl Mark {
         };
         let mark = Self {
             n_commits: word(8)?,
-            number_last: word(16)?,
+            execution_last: word(16)?,
+            run_last: word(24)?,
         };
         (bytes == mark.encode()).then_some(mark)
     }

@@ -12,8 +12,17 @@ use super::checkpoint::{Checkpoints, Shared, checkpoint};
 use super::files::{self, FileSystem, Files, Lock};
 use super::mark::{Mark, MarkFile};
 use super::schema::{self, Schema};
-use super::{Database, EmbeddedOptions, LOCK_FILE, Names, cannot_open, connection};
+use super::{Database, EmbeddedOptions, LOCK_FILE, Names, STAGE, STORE, cannot_open, connection};
 use crate::StoreFault;
+
+/// Number of rows that a conversion has copied from the files of an earlier version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// Executions, removed ones not counted.
+    pub n_executions: u64,
+    /// Runs, removed ones not counted.
+    pub n_runs: u64,
+}
 
 /// What an opening found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +37,13 @@ pub struct Opening {
     pub mode_for_others: Option<u32>,
     /// What was made anew from the tables.
     pub repaired: Vec<String>,
+    /// Number of converted rows, if the store was converted.
+    pub converted: Option<Converted>,
 }
 
 /// A directory that this process holds, before a database in it is opened.
 pub(crate) struct HeldDirectory {
     files: Arc<dyn Files>,
-    names: &'static Names,
     directory: PathBuf,
     lock: Lock,
     mark_file: MarkFile,
@@ -44,13 +54,9 @@ pub(crate) struct HeldDirectory {
 impl HeldDirectory {
     /// Creates the directory if there is none, locks it, reads how far the database must reach, and makes what an
     /// earlier process has left private and durable.
-    pub(crate) fn hold(
-        directory: &Path,
-        names: &'static Names,
-        options: &EmbeddedOptions,
-    ) -> Result<Self, StoreFault> {
+    pub(crate) fn hold(directory: &Path, options: &EmbeddedOptions) -> Result<Self, StoreFault> {
         let files = options.files.clone().unwrap_or_else(|| Arc::new(FileSystem));
-        let path = directory.join(names.database);
+        let path = directory.join(STORE.database);
         if options.must_exist && database_length(&*files, &path)? == 0 {
             let error = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no store");
             return Err(cannot_open(directory, error));
@@ -63,16 +69,15 @@ impl HeldDirectory {
             None => lock(&*files, &directory.join(LOCK_FILE))?,
         };
         let is_new = database_length(&*files, &path)? == 0;
-        let stage = directory.join(names.stage);
+        let stage = directory.join(STAGE);
         if is_new && matches!(files.identity(&stage), Ok(Some(_))) {
             return Err(StoreFault::Unfinished { path: stage });
         }
-        let mark_path = directory.join(names.mark);
+        let mark_path = directory.join(STORE.mark);
         let (mark_file, mark) =
             MarkFile::open(&*files, &mark_path).map_err(|error| cannot_open(&mark_path, error))?;
         let held = Self {
             files,
-            names,
             directory: directory.to_owned(),
             lock,
             mark_file,
@@ -84,7 +89,7 @@ impl HeldDirectory {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.directory.join(self.names.database)
+        self.directory.join(STORE.database)
     }
 
     /// How far the database must reach.
@@ -113,7 +118,7 @@ impl HeldDirectory {
             log,
             log_index,
             ..
-        } = self.names;
+        } = STORE;
         for (name, create) in [(database, true), (log, false), (log_index, false)] {
             let path = self.directory.join(name);
             // SQLite gives its own files the mode of the database.
@@ -161,7 +166,7 @@ impl HeldDirectory {
         let (files, directory) = (self.files, self.directory);
         self.mark_file
             .write(mark)
-            .map_err(|error| cannot_open(&directory.join(self.names.mark), error))?;
+            .map_err(|error| cannot_open(&directory.join(STORE.mark), error))?;
         files
             .sync_directory(&directory)
             .map_err(|error| cannot_open(&directory, error))?;
@@ -180,9 +185,10 @@ impl HeldDirectory {
             is_new: self.is_new,
             mode_for_others: files.mode_for_others(&directory),
             repaired,
+            converted: None,
         };
         let database = Database {
-            in_place: [self.names.database, self.names.log]
+            in_place: [STORE.database, STORE.log]
                 .into_iter()
                 .map(|name| identified(&*files, directory.join(name)))
                 .collect::<Result<_, _>>()?,
@@ -192,7 +198,7 @@ impl HeldDirectory {
             mark: self.mark_file,
             shared,
             checkpoints,
-            lock: self.lock,
+            _lock: self.lock,
         };
         Ok((database, opening))
     }

@@ -7,10 +7,24 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::connection::opening;
 use crate::StoreFault;
 
+/// The tables, without their indexes.
+pub(crate) const TABLES: &str = include_str!("../schema/tables.sql");
+/// The indexes of the tables.
+pub(crate) const INDEXES: &str = include_str!("../schema/indexes.sql");
+
+/// The migrations of the store's file.
+pub(crate) const MIGRATIONS: &[&str] = &[concat!(
+    include_str!("../schema/tables.sql"),
+    include_str!("../schema/indexes.sql"),
+    "INSERT INTO tally (only) VALUES (1);"
+)];
+
 /// The schema of one kind of file.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// The migrations; the schema version is the count of those that were applied. Never edited, only added to.
+    /// The version of an empty file on which the first migration was applied.
+    pub(crate) first_version: i64,
+    /// The migrations, of one version each. Never edited once a release has them, only added to.
     pub(crate) migrations: &'static [&'static str],
     /// Marks the file as one of this kind.
     pub(crate) application_id: i64,
@@ -24,14 +38,15 @@ impl Schema {
         let (found, application) = versions(connection, path)?;
         let ours = application == self.application_id;
         let fresh = application == 0 && found == 0 && is_empty(connection, path)?;
-        if !(ours || fresh) || !(0..=known).contains(&found) {
+        let is_known = ours && (self.first_version..=known).contains(&found);
+        if !(fresh || is_known) {
             return Err(StoreFault::Incompatible {
                 path: path.to_owned(),
                 found,
                 known,
             });
         }
-        let missing = (1i64..)
+        let missing = (self.first_version..)
             .zip(self.migrations)
             .filter(|(version, _)| *version > found);
         for (version, sql) in missing {
@@ -50,9 +65,15 @@ impl Schema {
         Ok(())
     }
 
+    /// Returns true if a file is one of this kind, of any version.
+    pub(crate) fn is_of(&self, connection: &Connection) -> bool {
+        let found = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0));
+        found.is_ok_and(|found| found == self.application_id)
+    }
+
     /// Returns the newest schema version.
     pub(crate) fn known(&self) -> i64 {
-        i64::try_from(self.migrations.len()).expect("migrations are few")
+        self.first_version - 1 + i64::try_from(self.migrations.len()).expect("migrations are few")
     }
 
     /// Refuses a file that has another schema than this program's, older ones included. Changes nothing.
@@ -78,8 +99,8 @@ pub(crate) fn is_empty(connection: &Connection, path: &Path) -> Result<bool, Sto
         .map_err(|error| opening(path, error))
 }
 
-/// Schema version and kind of the file.
-fn versions(connection: &Connection, path: &Path) -> Result<(i64, i64), StoreFault> {
+/// Returns schema version and kind of the file.
+pub(crate) fn versions(connection: &Connection, path: &Path) -> Result<(i64, i64), StoreFault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     pragma("user_version")
         .and_then(|found| Ok((found, pragma("application_id")?)))

@@ -33,6 +33,42 @@ pub(crate) fn roll_back(connection: &Connection) -> Result<(), StoreFault> {
     }
 }
 
+/// Applies something within the open transaction, wholly or not at all. After an error that is not fatal it is undone.
+pub(crate) fn whole<T, E: Undone>(
+    connection: &Connection,
+    apply: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    execute(connection, "SAVEPOINT part")?;
+    let applied = apply();
+    if connection.is_autocommit() {
+        // SQLite has undone the whole transaction, since the disk is full.
+        return applied;
+    }
+    match &applied {
+        // The file is not touched again after a fatal fault, not even to undo.
+        Err(undone) if undone.is_fatal() => return applied,
+        Err(_) => {
+            let undo = execute(connection, "ROLLBACK TO part");
+            undo.map_err(|fault| StoreFault::Fatal(fault.into()))?;
+        }
+        Ok(_) => {}
+    }
+    execute(connection, "RELEASE part")?;
+    applied
+}
+
+/// Reason to undo a part of a transaction.
+pub(crate) trait Undone: From<StoreFault> {
+    /// Returns true if the file must not be touched again.
+    fn is_fatal(&self) -> bool;
+}
+
+impl Undone for StoreFault {
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Fatal(_))
+    }
+}
+
 fn execute(connection: &Connection, sql: &str) -> Result<(), StoreFault> {
     connection
         .prepare_cached(sql)

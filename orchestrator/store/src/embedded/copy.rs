@@ -1,4 +1,4 @@
-//! Copies of the executions, and what is withheld of a restored one. Names no file.
+//! Copies of a store, and what is withheld of a restored one. Names no file.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use escapement_model::ExecutionId;
 
 use super::{Embedded, Examination, Examiner, Finding};
 use crate::database::copy::{self, Copy};
-use crate::database::{EXECUTIONS, EmbeddedOptions};
+use crate::database::{EmbeddedOptions, STORE};
 use crate::{ListFilter, Reader, Store, StoreFault, StoredState, Write};
 
 /// Executions that one commit of a restore withholds.
 const WITHHELD_MAX: usize = 512;
 
-/// Copies the executions, of one moment, and checks the copy as [`Examiner::examine_all`] does.
+/// Copies the store, of one moment, and checks the copy as [`Examiner::examine_all`] does.
 pub(crate) fn copied(
     directory: &Path,
     file: &Path,
     told: &mut dyn FnMut(&Finding),
 ) -> Result<(Examination, Copy), StoreFault> {
     let open = || Ok(Examiner::open(directory)?.into_connection());
-    copy::copy(&directory.join(EXECUTIONS.database), open, file, "", |copy| {
+    copy::copy(&directory.join(STORE.database), open, file, |copy| {
         Examiner::open_file(copy)?.examine_all(told)
     })
 }
@@ -37,7 +37,7 @@ pub(crate) fn staged(
 
 /// Withholds everything that is queued from running, so that the next start settles it as interrupted.
 pub(crate) fn withhold_queued(store: &mut Embedded) -> Result<u64, StoreFault> {
-    let reader = store.reader()?;
+    let reader = Store::reader(store)?;
     let mut n_withheld = 0;
     let mut before = None;
     loop {
@@ -53,7 +53,7 @@ pub(crate) fn withhold_queued(store: &mut Embedded) -> Result<u64, StoreFault> {
                 started_at: None,
             })
             .collect();
-        store.commit(&starts)?;
+        Store::commit(store, &starts)?;
     }
 }
 

@@ -1,67 +1,22 @@
-//! Looks through everything that is stored, in small pages: every checksum, every index against its table, the
+//! Looks through everything that is stored, in small pages: every checksum and link, every index against its table, the
 //! numbers. Writes nothing, repairs nothing, and holds no read transaction longer than a page.
-
-mod pages;
 
 use std::path::Path;
 
 use bytes::Bytes;
-use escapement_model::ExecutionId;
+use escapement_model::{ExecutionId, RunId};
 use rusqlite::Connection;
 
-use self::pages::{executions, numbers, operators, removed};
-use super::operators::Link;
-use super::reader::{fetch, fetch_audit};
+use super::conversion::refuse_earlier;
 use super::schema::SCHEMA;
-use crate::database::connection::working;
+use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
-use crate::database::{EXECUTIONS, connection};
-use crate::{StoreFault, StoredExecution};
-
-/// Something that is not as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// An execution is damaged.
-    Execution {
-        /// Number.
-        number: u64,
-        /// Id, if that can be read.
-        execution_id: Option<ExecutionId>,
-        /// What of it is damaged or missing.
-        parts: Vec<&'static str>,
-    },
-    /// What is left of a removed execution is damaged.
-    Removed {
-        /// Number, as far as it can be read.
-        number: u64,
-    },
-    /// An entry of what operators did is damaged, or does not follow the one before it.
-    Operators {
-        /// Number.
-        number: u64,
-    },
-    /// The store as a whole does not add up.
-    Store(String),
-}
-
-/// What one step looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExaminedPage {
-    /// Executions.
-    pub n_executions: u64,
-    /// Removed executions of which something is left.
-    pub n_removed: u64,
-    /// Entries of what operators did.
-    pub n_operator_entries: u64,
-    /// The hash of the last of these entries; only in the last page of them.
-    pub operators_head: Option<[u8; 32]>,
-    /// Bytes of their records.
-    pub n_bytes: u64,
-    /// What is not as it was written.
-    pub findings: Vec<Finding>,
-    /// True if everything has been looked at; the next step begins anew.
-    pub is_last: bool,
-}
+use crate::database::{STORE, connection};
+use crate::examination::{Examination, ExaminedPage, Finding, Next};
+use crate::executions::reader::{fetch, fetch_audit};
+use crate::runs::tables::{examine as runs, rows};
+use crate::tally::{Census, Tally};
+use crate::{StoreFault, StoredExecution, executions};
 
 /// Examines a store on a connection of its own, beside a running orchestrator or without one.
 #[derive(Debug)]
@@ -70,15 +25,6 @@ pub struct Examiner {
     /// The mark, as it was before the first step.
     mark: Mark,
     next: Next,
-}
-
-/// Where the next step begins.
-#[derive(Clone, Copy, Debug)]
-enum Next {
-    Executions { after: u64 },
-    Removed { after: i64 },
-    Operators { behind: Link },
-    Numbers,
 }
 
 const BEGIN: Next = Next::Executions { after: 0 };
@@ -90,9 +36,10 @@ impl Examiner {
     /// [`StoreFault::Open`] if there is none, [`StoreFault::Incompatible`] if its schema is another one,
     /// [`StoreFault::Damaged`] if it does not read.
     pub fn open(directory: &Path) -> Result<Self, StoreFault> {
-        let path = directory.join(EXECUTIONS.database);
+        refuse_earlier(directory)?;
+        let path = directory.join(STORE.database);
         // Read first, so that it is never ahead of what is read behind it.
-        let mark = Mark::read(&directory.join(EXECUTIONS.mark));
+        let mark = Mark::read(&directory.join(STORE.mark));
         let mut examiner = Self::over(connection::open_bystander(&path)?, &path)?;
         examiner.mark = mark;
         Ok(examiner)
@@ -127,7 +74,7 @@ impl Examiner {
     /// # Errors
     /// If the file cannot be read at all.
     pub fn numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
-        pages::numbers_behind(&self.connection, after).map(|(numbers, _)| numbers)
+        executions::examine::numbers_behind(&self.connection, after).map(|(numbers, _)| numbers)
     }
 
     /// One execution by its number, with its audit if it is settled, whatever the indexes say; `None` if there is
@@ -136,7 +83,7 @@ impl Examiner {
     /// # Errors
     /// [`StoreFault::Corrupt`] if it is damaged; otherwise if the file cannot be read at all.
     pub fn execution(&self, number: u64) -> Result<Option<(StoredExecution, Option<Bytes>)>, StoreFault> {
-        if !pages::is_there(&self.connection, number) {
+        if !executions::examine::is_there(&self.connection, number) {
             return Ok(None);
         }
         let execution = fetch(&self.connection, number)?;
@@ -146,7 +93,31 @@ impl Examiner {
 
     /// Returns the id in a row that may be damaged.
     pub fn execution_id(&self, number: u64) -> Option<ExecutionId> {
-        pages::id_of(&self.connection, number)
+        executions::examine::id_of(&self.connection, number)
+    }
+
+    /// Returns the next numbers of runs, as [`Examiner::numbers_behind`] does for executions.
+    ///
+    /// # Errors
+    /// If the file cannot be read at all.
+    pub fn run_numbers_behind(&self, after: u64) -> Result<Vec<u64>, StoreFault> {
+        runs::runs::numbers_behind(&self.connection, after)
+    }
+
+    /// Returns true for the number of a run, and where damage hides whether a run has it.
+    ///
+    /// # Errors
+    /// If the file cannot be read at all.
+    pub fn has_run(&self, number: u64) -> Result<bool, StoreFault> {
+        runs::runs::is_there(&self.connection, number)
+    }
+
+    /// Returns the id of a run in a row that may be damaged.
+    ///
+    /// # Errors
+    /// If the file cannot be read at all.
+    pub fn run_id(&self, number: u64) -> Result<Option<RunId>, StoreFault> {
+        rows::run_id_at(&self.connection, number)
     }
 
     /// Looks at the next page; after the last one it begins anew.
@@ -156,9 +127,14 @@ impl Examiner {
     pub fn step(&mut self) -> Result<ExaminedPage, StoreFault> {
         let transaction = self.connection.unchecked_transaction().map_err(working)?;
         let (page, next) = match self.next {
-            Next::Executions { after } => executions(&transaction, after)?,
-            Next::Removed { after } => removed(&transaction, after)?,
-            Next::Operators { behind } => operators(&transaction, behind)?,
+            Next::Executions { after } => executions::examine::executions(&transaction, after)?,
+            Next::Removed { after } => executions::examine::removed(&transaction, after)?,
+            Next::Operators { behind } => executions::examine::operators(&transaction, behind)?,
+            Next::Runs { after } => runs::runs::runs(&transaction, after)?,
+            Next::Contents { after } => runs::runs::contents(&transaction, after)?,
+            Next::Definitions { after } => runs::definitions::page(&transaction, after)?,
+            Next::Notices { after } => runs::notices::page(&transaction, after)?,
+            Next::RemovedRuns { after } => runs::runs::removed(&transaction, after)?,
             Next::Numbers => (numbers(&transaction, &self.mark)?, BEGIN),
         };
         drop(transaction);
@@ -175,14 +151,8 @@ impl Examiner {
         let mut sum = Examination::default();
         loop {
             let page = self.step()?;
-            sum.n_executions += page.n_executions;
-            sum.n_removed += page.n_removed;
-            sum.n_operator_entries += page.n_operator_entries;
-            sum.operators_head = sum.operators_head.or(page.operators_head);
-            for finding in &page.findings {
-                sum.count(finding);
-                told(finding);
-            }
+            sum.add(&page);
+            page.findings.iter().for_each(&mut *told);
             if page.is_last {
                 return Ok(sum);
             }
@@ -199,36 +169,31 @@ impl Examiner {
     }
 }
 
-/// What a whole examination found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Examination {
-    /// Executions that were looked at, damaged ones included.
-    pub n_executions: u64,
-    /// Removed executions of which something is left.
-    pub n_removed: u64,
-    /// Entries of what operators did.
-    pub n_operator_entries: u64,
-    /// The hash of the last of these entries, which stands for all before it.
-    pub operators_head: Option<[u8; 32]>,
-    /// Executions, removed ones and entries of operators that are damaged.
-    pub n_damaged: u64,
-    /// Findings about the store as a whole.
-    pub n_store_findings: u64,
-}
-
-impl Examination {
-    /// Counts one more finding.
-    pub fn count(&mut self, finding: &Finding) {
-        match finding {
-            Finding::Execution { .. } | Finding::Removed { .. } | Finding::Operators { .. } => {
-                self.n_damaged += 1
-            }
-            Finding::Store(_) => self.n_store_findings += 1,
+/// Returns the numbers: the witnesses, and each index as long as its table.
+fn numbers(connection: &Connection, mark: &Mark) -> Result<ExaminedPage, StoreFault> {
+    let mut found = Vec::new();
+    let told = |what: &str, error: rusqlite::Error| match error {
+        error if is_damage(&error) => Ok(format!("{what} cannot be counted")),
+        error => Err(working(error)),
+    };
+    match Tally::load(connection).and_then(|tally| Ok((tally, Census::take(connection)?))) {
+        Ok((tally, census)) => found.extend(census.gap(&tally, mark).map(|gap| gap.to_string())),
+        Err(error) => found.push(told("executions and runs", error)?),
+    }
+    let pairs = executions::examine::SAME_COUNTS
+        .into_iter()
+        .chain(runs::runs::SAME_COUNTS);
+    for (what, expected, counted) in pairs {
+        let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        match count(expected).and_then(|expected| Ok((expected, count(counted)?))) {
+            Ok((expected, counted)) if expected == counted => {}
+            Ok((expected, counted)) => found.push(format!("{counted} {what} where {expected} must be")),
+            Err(error) => found.push(told(what, error)?),
         }
     }
-
-    /// Returns true if nothing was found.
-    pub fn is_clean(&self) -> bool {
-        self.n_damaged == 0 && self.n_store_findings == 0
-    }
+    Ok(ExaminedPage {
+        findings: found.into_iter().map(Finding::Store).collect(),
+        is_last: true,
+        ..ExaminedPage::default()
+    })
 }

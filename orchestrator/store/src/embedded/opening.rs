@@ -1,28 +1,30 @@
-//! Holds tables, indexes and mark of an executions' file against each other before it is served. Writes only what
-//! the operator asks to make anew.
+//! Holds tables, indexes and mark of the file against each other before it is served. Writes only what the operator asks to
+//! make anew.
 
 use std::path::Path;
 
 use super::Embedded;
-use super::removal::Walk;
 use super::schema::SCHEMA;
-use super::table::TABLE;
-use super::tally::{self, Accepted};
 use crate::StoreFault;
-use crate::database::indexes::{self, Cut};
+use crate::database::indexes::{self, Cut, Table};
 use crate::database::opening::HeldDirectory;
-use crate::database::{EXECUTIONS, EmbeddedOptions, connection};
+use crate::database::{EmbeddedOptions, connection};
+use crate::tally::{self, Accepted};
+use crate::{executions, runs};
+
+/// Returns the tables whose indexes are checked: a lookup, a repeated request, an answer or a restart depends on them.
+fn tables() -> impl Iterator<Item = &'static Table> {
+    [&executions::TABLE].into_iter().chain(runs::tables::TABLES)
+}
 
 pub(super) fn open(directory: &Path, options: &EmbeddedOptions) -> Result<Embedded, StoreFault> {
-    let held = HeldDirectory::hold(directory, &EXECUTIONS, options)?;
+    let held = HeldDirectory::hold(directory, options)?;
     let mut connection = held.connect(&SCHEMA, options)?;
     // First, because it brings what the others read into memory.
-    let indexes_agree = indexes::agree(
-        &connection,
-        &TABLE,
-        &|| held.walker(),
-        Cut::of(options.checkpointing),
-    );
+    let indexes_agree = tables().all(|table| {
+        let cut = Cut::of(options.checkpointing);
+        indexes::agree(&connection, table, &|| held.walker(), cut)
+    });
     // Before the log is emptied: if something is missing, what is left of the log stays as it is.
     let mut repaired = Vec::new();
     if options.repair || (!indexes_agree && options.accept_loss) {
@@ -31,7 +33,9 @@ pub(super) fn open(directory: &Path, options: &EmbeddedOptions) -> Result<Embedd
         indexes::rebuild(&connection)?;
         repaired.push("indexes".to_owned());
     } else if !indexes_agree {
-        indexes::check(&connection, &TABLE)?;
+        for table in tables() {
+            indexes::check(&connection, table)?;
+        }
     }
     let accepted = Accepted {
         counts: options.repair || options.accept_loss,
@@ -40,10 +44,5 @@ pub(super) fn open(directory: &Path, options: &EmbeddedOptions) -> Result<Embedd
     connection::bound_work(&mut connection)?;
     let tally = tally::check(&connection, held.mark(), accepted, &mut repaired)?;
     let (database, opening) = held.serve(&SCHEMA, connection, tally.mark(), repaired, options)?;
-    Ok(Embedded {
-        opening,
-        database,
-        tally,
-        walk: Walk::default(),
-    })
+    Ok(Embedded::new(opening, tally, database))
 }

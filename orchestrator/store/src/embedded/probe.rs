@@ -1,18 +1,21 @@
 //! Ways for tests to reach what stands in the files, byte by byte. No part of the store's promises.
 
-use super::columns;
 use crate::database::mark::Mark;
+use crate::executions::columns;
 
-/// Commits and highest number that a mark of these bytes says; `None` if they are no mark of ours.
-pub fn mark(bytes: &[u8]) -> Option<(u64, u64)> {
-    Mark::decode(bytes).map(|mark| (mark.n_commits, mark.number_last))
+/// Commits, highest number of an execution and highest number of a run that a mark of these bytes says; `None` if they are no
+/// mark of ours.
+pub fn mark(bytes: &[u8]) -> Option<(u64, u64, u64)> {
+    let mark = Mark::decode(bytes)?;
+    Some((mark.n_commits, mark.execution_last, mark.run_last))
 }
 
 /// Returns the bytes of a mark.
-pub fn mark_bytes(n_commits: u64, number_last: u64) -> Vec<u8> {
+pub fn mark_bytes(n_commits: u64, execution_last: u64, run_last: u64) -> Vec<u8> {
     let mark = Mark {
         n_commits,
-        number_last,
+        execution_last,
+        run_last,
     };
     mark.encode().to_vec()
 }

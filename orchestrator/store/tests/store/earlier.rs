@@ -1,93 +1,104 @@
-//! Stores as earlier versions of this program have left them: the schema is taken back step by step, and is to the letter
-//! what those versions made.
+//! Stores as earlier versions of this program have left them: two databases, in the schema of those versions to the letter.
 
 use rusqlite::Connection;
 use std::path::Path;
 
-/// What each version of a schema added, and what takes it away again.
-pub(crate) type Steps = [(&'static str, &'static str)];
-
-/// Those of the store of executions.
-pub(crate) const EXECUTIONS: &Steps = &[
-    (include_str!("../../src/embedded/0001_executions.sql"), ""),
-    (
-        include_str!("../../src/embedded/0002_removal.sql"),
-        "DROP TABLE removed_execution; ALTER TABLE tally DROP COLUMN n_removed; \
-         ALTER TABLE tally DROP COLUMN n_forgotten",
-    ),
-    (
-        include_str!("../../src/embedded/0003_starts.sql"),
-        "ALTER TABLE execution DROP COLUMN start_checksum",
-    ),
-    (
-        include_str!("../../src/embedded/0004_outlines.sql"),
-        "ALTER TABLE execution DROP COLUMN outline",
-    ),
-    (
-        include_str!("../../src/embedded/0005_actions.sql"),
-        "DROP TABLE action_memory",
-    ),
-    (
-        include_str!("../../src/embedded/0006_namespaces.sql"),
-        "DROP INDEX execution_by_namespace; ALTER TABLE execution DROP COLUMN namespace",
-    ),
-    (
-        include_str!("../../src/embedded/0007_operators.sql"),
-        "DROP TABLE operator_entry; ALTER TABLE tally DROP COLUMN operators_last",
-    ),
-    (
-        include_str!("../../src/embedded/0008_settlements.sql"),
-        "DROP INDEX execution_by_settlement; ALTER TABLE execution DROP COLUMN settlement; \
-         ALTER TABLE tally DROP COLUMN settlements_last; ALTER TABLE tally DROP COLUMN settlements_removed",
-    ),
+/// The migrations of the executions' database.
+pub(crate) const EXECUTIONS: &[&str] = &[
+    include_str!("../../src/earlier/executions/0001_executions.sql"),
+    include_str!("../../src/earlier/executions/0002_removal.sql"),
+    include_str!("../../src/earlier/executions/0003_starts.sql"),
+    include_str!("../../src/earlier/executions/0004_outlines.sql"),
+    include_str!("../../src/earlier/executions/0005_actions.sql"),
+    include_str!("../../src/earlier/executions/0006_namespaces.sql"),
+    include_str!("../../src/earlier/executions/0007_operators.sql"),
+    include_str!("../../src/earlier/executions/0008_settlements.sql"),
 ];
 
-/// Those of the store of runs.
-pub(crate) const RUNS: &Steps = &[
-    (include_str!("../../src/runs/embedded/0001_runs.sql"), ""),
-    (
-        include_str!("../../src/runs/embedded/0002_namespaces.sql"),
-        "DROP INDEX run_by_namespace; DROP INDEX input_request_by_namespace; DROP INDEX definition_by_namespace; \
-         ALTER TABLE run DROP COLUMN namespace; ALTER TABLE input_request DROP COLUMN namespace; \
-         ALTER TABLE definition DROP COLUMN namespace",
-    ),
-    (
-        include_str!("../../src/runs/embedded/0003_endings.sql"),
-        "DROP INDEX run_by_ending; ALTER TABLE run DROP COLUMN ending; \
-         ALTER TABLE tally DROP COLUMN endings_last; ALTER TABLE tally DROP COLUMN endings_removed",
-    ),
-    (
-        include_str!("../../src/runs/embedded/0004_lists.sql"),
-        "DROP INDEX run_by_namespace_and_owner; DROP INDEX run_by_namespace_and_state; DROP INDEX run_live_by_owner; \
-         DROP INDEX input_request_by_namespace_and_owner; DROP INDEX definition_by_namespace_and_owner; \
-         DROP INDEX run_by_namespace; DROP INDEX input_request_by_namespace; DROP INDEX definition_by_namespace; \
-         CREATE INDEX run_by_namespace ON run (namespace, priority, created_at, number) WHERE namespace IS NOT NULL; \
-         CREATE INDEX input_request_by_namespace ON input_request (namespace, place)\n    \
-         WHERE namespace IS NOT NULL AND closed_at IS NULL; \
-         CREATE INDEX definition_by_namespace ON definition (kind, namespace, priority, created_at, number)\n    \
-         WHERE namespace IS NOT NULL",
-    ),
+/// Those of the runs' database.
+pub(crate) const RUNS: &[&str] = &[
+    include_str!("../../src/earlier/runs/0001_runs.sql"),
+    include_str!("../../src/earlier/runs/0002_namespaces.sql"),
+    include_str!("../../src/earlier/runs/0003_endings.sql"),
+    include_str!("../../src/earlier/runs/0004_lists.sql"),
 ];
 
-/// Takes a closed store, or a backup, back to an earlier version. What that version did not know is lost.
-pub(crate) fn take_back(steps: &Steps, file: &Path, version: usize) {
-    let connection = Connection::open(file).unwrap();
-    for (_, away) in steps[version..].iter().rev() {
-        connection.execute_batch(away).unwrap();
+/// Columns of today's counters with other names in the executions' database.
+const OF_EXECUTIONS: [(&str, &str); 7] = [
+    ("number_last", "execution_last"),
+    ("n_lost", "executions_lost"),
+    ("n_queued", "executions_queued"),
+    ("n_running", "executions_running"),
+    ("n_settled", "executions_settled"),
+    ("n_removed", "executions_removed"),
+    ("n_forgotten", "executions_forgotten"),
+];
+
+/// Columns with other names in the runs' database.
+const OF_RUNS: [(&str, &str); 6] = [
+    ("number_last", "run_last"),
+    ("n_lost", "runs_lost"),
+    ("n_live", "runs_live"),
+    ("n_ended", "runs_ended"),
+    ("n_removed", "runs_removed"),
+    ("n_forgotten", "runs_forgotten"),
+];
+
+/// Replaces a closed store by the files of earlier versions. Columns that those versions did not know are lost.
+pub(crate) fn take_back(directory: &Path, version_of_executions: usize, version_of_runs: usize) {
+    let store = directory.join("store.db");
+    executions_of(&store, &directory.join("executions.db"), version_of_executions);
+    runs_of(&store, &directory.join("runs.db"), version_of_runs);
+    for name in ["store.db", "store.mark"] {
+        let _may_be_none = std::fs::remove_file(directory.join(name));
     }
-    connection
-        .pragma_update(None, "user_version", i64::try_from(version).unwrap())
-        .unwrap();
-    let first = Connection::open_in_memory().unwrap();
-    for (made, _) in &steps[..version] {
-        first.execute_batch(made).unwrap();
-    }
-    assert_eq!(schema(&connection), schema(&first), "version {version}");
 }
 
-/// Returns each table and index with the words that it was made with.
-pub(crate) fn schema(connection: &Connection) -> Vec<String> {
-    let sql = "SELECT name || ': ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name";
+/// Makes the executions' database of a version of a store that is closed.
+pub(crate) fn executions_of(store: &Path, file: &Path, version: usize) {
+    copy(store, file, &EXECUTIONS[..version], &OF_EXECUTIONS, 0x4553_4350);
+}
+
+/// Makes the runs' database in the same way.
+pub(crate) fn runs_of(store: &Path, file: &Path, version: usize) {
+    copy(store, file, &RUNS[..version], &OF_RUNS, 0x4553_4352);
+}
+
+fn copy(store: &Path, file: &Path, migrations: &[&str], of_tally: &[(&str, &str)], kind: i64) {
+    let connection = Connection::open(file).unwrap();
+    for migration in migrations {
+        connection.execute_batch(migration).unwrap();
+    }
+    let version = i64::try_from(migrations.len()).unwrap();
+    connection.pragma_update(None, "user_version", version).unwrap();
+    connection.pragma_update(None, "application_id", kind).unwrap();
+    connection
+        .execute("ATTACH ?1 AS newest", [store.to_str().unwrap()])
+        .unwrap();
+    for table in strings(
+        &connection,
+        "SELECT name FROM main.sqlite_schema WHERE type = 'table'",
+    ) {
+        let select = format!("SELECT name FROM pragma_table_info('{table}', 'main')");
+        let columns = strings(&connection, &select);
+        let theirs: Vec<&str> = columns
+            .iter()
+            .map(|column| {
+                let other = of_tally
+                    .iter()
+                    .find(|(ours, _)| table == "tally" && ours == column);
+                other.map_or(column.as_str(), |(_, theirs)| theirs)
+            })
+            .collect();
+        let (ours, theirs) = (columns.join(", "), theirs.join(", "));
+        let sql = format!(
+            "DELETE FROM main.{table}; INSERT INTO main.{table} ({ours}) SELECT {theirs} FROM newest.{table}"
+        );
+        connection.execute_batch(&sql).unwrap();
+    }
+}
+
+fn strings(connection: &Connection, sql: &str) -> Vec<String> {
     let mut select = connection.prepare(sql).unwrap();
     let rows = select.query_map([], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()

@@ -40,7 +40,7 @@ fn furnished() -> (Scratch, Vec<Sample>) {
 }
 
 fn database(directory: &Scratch) -> std::path::PathBuf {
-    directory.path().join("executions.db")
+    directory.path().join("store.db")
 }
 
 /// Changes the closed store's file behind its back.
@@ -116,7 +116,7 @@ fn closing_leaves_an_empty_log() {
     let (directory, _) = furnished();
     let log = directory
         .path()
-        .join("executions.db-wal")
+        .join("store.db-wal")
         .metadata()
         .map_or(0, |log| log.len());
     assert_eq!(log, 0);
@@ -132,17 +132,15 @@ fn a_newer_schema_is_refused_and_untouched() {
             fault,
             StoreFault::Incompatible {
                 found: 99,
-                known: 8,
+                known: 9,
                 ..
             }
         ),
         "{fault:?}"
     );
     let connection = Connection::open(database(&directory)).unwrap();
-    let version: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
-    assert_eq!(version, 99);
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    assert_eq!(version.unwrap(), 99);
 }
 
 #[test]
@@ -226,10 +224,10 @@ fn a_flipped_bit_in_the_write_ahead_log_is_not_passed_over_in_silence() {
     }
     // A copy of the living files is what a kill would leave; the flip is in the middle of the log.
     std::fs::create_dir_all(copy.path()).unwrap();
-    for name in ["executions.db", "executions.db-wal", "mark"] {
+    for name in ["store.db", "store.db-wal", "store.mark"] {
         std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
     }
-    let log = copy.path().join("executions.db-wal");
+    let log = copy.path().join("store.db-wal");
     flip(&log, log.metadata().unwrap().len() / 2);
     let fault = refused(&copy);
     assert!(
@@ -551,7 +549,7 @@ fn checkpoints_keep_the_log_short_under_load_with_readers() {
     let directory = Scratch::new();
     let mut store = open(&directory);
     let reader = store.reader().unwrap();
-    let log = directory.path().join("executions.db-wal");
+    let log = directory.path().join("store.db-wal");
     let record = Bytes::from(vec![7; 1 << 20]);
     for seed in 0..300 {
         let mut sample = Sample::new(seed);
@@ -575,9 +573,11 @@ fn numbers_that_no_store_writes_are_faults() {
     let far = i64::MAX;
     for sql in [
         "UPDATE tally SET n_commits = -1".to_owned(),
-        "UPDATE tally SET number_last = -7".to_owned(),
-        format!("UPDATE tally SET n_lost = {far}"),
-        format!("UPDATE tally SET n_queued = {far}, n_running = {far}, n_settled = {far}"),
+        "UPDATE tally SET execution_last = -7".to_owned(),
+        format!("UPDATE tally SET executions_lost = {far}, runs_lost = {far}"),
+        format!(
+            "UPDATE tally SET executions_queued = {far}, executions_running = {far}, executions_settled = {far}"
+        ),
         "UPDATE execution SET number = -1 WHERE number = 10".to_owned(),
     ] {
         let (directory, _) = furnished();
@@ -585,7 +585,7 @@ fn numbers_that_no_store_writes_are_faults() {
         let opened = Embedded::open(directory.path(), EmbeddedOptions::default());
         assert!(opened.is_err() || !sql.contains("tally"), "{sql}");
         drop(opened);
-        // With the loss accepted it may open; what it says then is a fault or a number.
+        // It may open then; what it says is a fault or a number.
         let accepting = EmbeddedOptions {
             accept_loss: true,
             ..EmbeddedOptions::default()

@@ -5,13 +5,13 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use escapement_model::Namespace;
-use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
+use escapement_store::backup::{self, BackedUp, RestoreOptions, Restored};
 use escapement_store::embedded::{Examination, Examiner, Finding};
 use escapement_store::{Outcome, Reader, Removal, Store, StoreFault, StoredState, Write};
 use escapement_store_kit::conformance::Sample;
 use rusqlite::Connection;
 
-use crate::earlier::{EXECUTIONS, take_back};
+use crate::earlier::executions_of;
 use crate::opened::open;
 use crate::scratch::Scratch;
 
@@ -19,7 +19,7 @@ const N_ALL: u64 = 200;
 const N_REMOVED: u64 = 50;
 
 fn database(directory: &Scratch) -> std::path::PathBuf {
-    directory.path().join("executions.db")
+    directory.path().join("store.db")
 }
 
 /// Two hundred executions: the first fifty removed, then a mix of settled, running and queued ones.
@@ -100,7 +100,7 @@ fn a_store_of_another_schema_is_refused_and_untouched() {
         fault,
         StoreFault::Incompatible {
             found: 1,
-            known: 8,
+            known: 9,
             ..
         }
     ));
@@ -297,7 +297,7 @@ fn whatever_bit_flips_is_found_or_changes_nothing_that_is_read() {
         }
         // The header may count a commit that only opening made.
         std::fs::write(database(&directory), &clean).unwrap();
-        for name in ["executions.db-wal", "executions.db-shm"] {
+        for name in ["store.db-wal", "store.db-shm"] {
             let _ = std::fs::remove_file(directory.path().join(name));
         }
     }
@@ -307,17 +307,13 @@ fn whatever_bit_flips_is_found_or_changes_nothing_that_is_read() {
     );
 }
 
-/// Backs the executions up; there are no runs.
 fn back_up(
     directory: &Path,
     file: &Path,
     accept_damage: bool,
     told: &mut dyn FnMut(&Finding),
 ) -> Result<BackedUp, StoreFault> {
-    backup::back_up(directory, file, accept_damage, &mut |found| match found {
-        Found::Executions(found) => told(found),
-        Found::Runs(found) => panic!("{found:?}"),
-    })
+    backup::back_up(directory, file, accept_damage, told)
 }
 
 fn restore(
@@ -326,13 +322,7 @@ fn restore(
     options: RestoreOptions,
     told: &mut dyn FnMut(&Finding),
 ) -> Result<Restored, StoreFault> {
-    let mut tell = |found: Found<'_>| match found {
-        Found::Executions(found) => told(found),
-        Found::Runs(found) => panic!("{found:?}"),
-    };
-    backup::restore(file, directory, options, &mut tell, &mut |_, _| {
-        panic!("there are no runs")
-    })
+    backup::restore(file, directory, options, told, &mut |_| Ok(0))
 }
 
 #[test]
@@ -347,7 +337,7 @@ fn a_backup_of_a_running_store_is_whole_and_restores_elsewhere() {
     let never = &mut |finding: &Finding| panic!("{finding:?}");
     let backed_up = back_up(directory.path(), &file, false, never).unwrap();
     assert!(backed_up.is_kept && backed_up.n_bytes > 100_000);
-    assert_eq!(backed_up.examined.executions.n_executions, N_ALL - N_REMOVED + 1);
+    assert_eq!(backed_up.examined.n_executions, N_ALL - N_REMOVED + 1);
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     store.commit(&[Sample::new(901).accept()]).unwrap();
     let fault = back_up(directory.path(), &file, false, never).unwrap_err();
@@ -404,8 +394,7 @@ fn a_backup_of_the_first_schema_is_restored_as_the_newest() {
         .unwrap();
     drop(store);
     let file = directory.path().join("backup");
-    back_up(directory.path(), &file, false, &mut |_| {}).unwrap();
-    take_back(EXECUTIONS, &file, 1);
+    executions_of(&directory.path().join("store.db"), &file, 1);
     let target = Scratch::new();
     let restored = restore(&file, target.path(), RestoreOptions::default(), &mut |_| {}).unwrap();
     assert_eq!((restored.is_kept, restored.n_withheld), (true, 1));
@@ -445,7 +434,7 @@ fn a_damaged_copy_gets_no_name_unless_the_damage_is_accepted() {
     let target = Scratch::new();
     let options = RestoreOptions::default();
     let restored = restore(&file, target.path(), options, &mut |_| {}).unwrap();
-    assert!(!restored.is_kept && !target.path().join("executions.db").exists());
+    assert!(!restored.is_kept && !target.path().join("store.db").exists());
     let options = RestoreOptions {
         accept_damage: true,
         ..options

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod conformance;
+mod conversion;
 mod earlier;
 mod embedded;
 mod examine;

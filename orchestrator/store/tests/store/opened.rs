@@ -2,26 +2,21 @@
 
 use std::path::Path;
 
-use escapement_store::runs::{BatchOutcome, EmbeddedRuns, RunBatch, RunStore, RunWrite};
+use escapement_store::runs::{BatchOutcome, RunBatch, RunStore, RunWrite};
 use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 
-/// Returns the store of executions.
+/// Returns the store.
 pub(crate) fn open(directory: impl AsRef<Path>) -> Embedded {
     Embedded::open(directory.as_ref(), EmbeddedOptions::default()).unwrap()
 }
 
-/// Returns the reason why the store of executions does not open.
+/// Returns the reason why the store does not open.
 pub(crate) fn refused(directory: impl AsRef<Path>) -> StoreFault {
     Embedded::open(directory.as_ref(), EmbeddedOptions::default()).unwrap_err()
 }
 
-/// The store of runs.
-pub(crate) fn open_runs(directory: &Path) -> EmbeddedRuns {
-    EmbeddedRuns::open(directory, &EmbeddedOptions::default()).unwrap()
-}
-
-/// Writes these to the store of runs, as one batch.
-pub(crate) fn commit(store: &mut EmbeddedRuns, writes: impl IntoIterator<Item = RunWrite>) {
+/// Writes these to the runs of a store, as one batch.
+pub(crate) fn commit(store: &mut Embedded, writes: impl IntoIterator<Item = RunWrite>) {
     let mut batch = RunBatch::new();
     for write in writes {
         batch.add(write);

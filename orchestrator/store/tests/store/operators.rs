@@ -51,7 +51,7 @@ fn furnished() -> Scratch {
 }
 
 fn tamper(directory: &Scratch, sql: &str) {
-    let database = Connection::open(directory.path().join("executions.db")).unwrap();
+    let database = Connection::open(directory.path().join("store.db")).unwrap();
     database.execute_batch(sql).unwrap();
 }
 
@@ -186,14 +186,14 @@ fn a_backup_holds_the_chain_and_a_restored_store_goes_on_with_it() {
     let head = examine(directory.path()).0.operators_head;
     let file = directory.path().join("backup");
     let backed_up = back_up(directory.path(), &file, false, &mut |_| {}).unwrap();
-    assert_eq!(backed_up.examined.executions.operators_head, head);
+    assert_eq!(backed_up.examined.operators_head, head);
     let target = Scratch::new();
     let restored = restore(
         &file,
         target.path(),
         RestoreOptions::default(),
         &mut |_| {},
-        &mut |_, _| Ok(0),
+        &mut |_| Ok(0),
     );
     assert!(restored.unwrap().is_kept);
     let mut store = open(target.path());

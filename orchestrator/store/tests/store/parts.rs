@@ -30,7 +30,7 @@ fn filled() -> Scratch {
 }
 
 fn connection(directory: &Scratch) -> Connection {
-    let connection = Connection::open(directory.path().join("executions.db")).unwrap();
+    let connection = Connection::open(directory.path().join("store.db")).unwrap();
     connection.execute_batch("PRAGMA writable_schema = on").unwrap();
     connection
 }

@@ -20,7 +20,7 @@ fn gap(directory: &Scratch) -> (&'static str, u64, u64) {
 
 /// Changes the closed store's file behind its back.
 fn tamper(directory: &Scratch, sql: &str) {
-    Connection::open(directory.path().join("executions.db"))
+    Connection::open(directory.path().join("store.db"))
         .unwrap()
         .execute_batch(sql)
         .unwrap();
@@ -79,7 +79,10 @@ fn what_is_lost_behind_removals_is_detected() {
             "DELETE FROM removed_execution WHERE number = 6",
             ("ids of removed executions", 2, 1),
         ),
-        ("UPDATE tally SET n_forgotten = 1", ("executions", 12, 11)),
+        (
+            "UPDATE tally SET executions_forgotten = 1",
+            ("executions", 12, 11),
+        ),
         (
             "UPDATE execution SET state = 1 WHERE number = 10",
             ("running executions", 0, 1),
@@ -108,7 +111,7 @@ fn what_is_lost_behind_removals_is_detected() {
 #[test]
 fn a_database_from_before_a_removal_is_behind_its_mark() {
     let (directory, _) = furnished();
-    let file = directory.path().join("executions.db");
+    let file = directory.path().join("store.db");
     let early = std::fs::read(&file).unwrap();
     let mut store = open(&directory);
     assert_eq!(remove_all(&mut store, &keep(0), 300).n_executions, 2);
@@ -158,7 +161,7 @@ fn what_is_damaged_is_passed_over_and_all_others_are_removed() {
         "DELETE FROM accepted_record WHERE number = 5",
         "UPDATE execution SET execution_id = x'00' WHERE number = 5",
         "INSERT INTO removed_execution SELECT 1, 5, execution_id, plan_id, request_digest, 0, 0, 0 \
-         FROM execution WHERE number = 5; UPDATE tally SET n_removed = 1, number_last = 11",
+         FROM execution WHERE number = 5; UPDATE tally SET executions_removed = 1, execution_last = 11",
     ] {
         let directory = Scratch::new();
         let mut store = open(&directory);
@@ -236,7 +239,7 @@ fn a_full_disk_stops_a_removal_whole() {
     }
     drop(store);
     let n_pages = |directory: &Scratch| {
-        let connection = Connection::open(directory.path().join("executions.db")).unwrap();
+        let connection = Connection::open(directory.path().join("store.db")).unwrap();
         connection
             .pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))
             .unwrap()
@@ -283,7 +286,7 @@ fn freed_space_is_used_again() {
             remove_all(store, &policy, store_time(&samples));
         }
     };
-    let size = || directory.path().join("executions.db").metadata().unwrap().len() >> 10;
+    let size = || directory.path().join("store.db").metadata().unwrap().len() >> 10;
     turn(&mut store);
     drop(store);
     let (mut store, first) = (open(&directory), size());

@@ -2,10 +2,10 @@
 
 use escapement_model::{Namespace, RunId};
 use escapement_store::runs::{
-    BatchOutcome, DefinitionKind, DefinitionOutcome, EmbeddedRuns, RunBatch, RunFilter, RunReader,
-    RunRemoval, RunStore, RunWrite, Scope,
+    BatchOutcome, DefinitionKind, DefinitionOutcome, RunBatch, RunFilter, RunReader, RunRemoval, RunStore,
+    RunWrite, Scope,
 };
-use escapement_store::{EmbeddedOptions, Held, StoreFault};
+use escapement_store::{Embedded, EmbeddedOptions, Held, StoreFault};
 use escapement_store_kit::MemoryFault;
 use escapement_store_kit::runs::MemoryRuns;
 use escapement_store_kit::runs::conformance::{
@@ -17,7 +17,7 @@ use crate::scratch::Scratch;
 
 struct OnDisk {
     directory: Scratch,
-    store: Option<EmbeddedRuns>,
+    store: Option<Embedded>,
 }
 
 impl OnDisk {
@@ -27,8 +27,8 @@ impl OnDisk {
         Self { directory, store }
     }
 
-    fn open(directory: &Scratch) -> Option<EmbeddedRuns> {
-        Some(EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default()).unwrap())
+    fn open(directory: &Scratch) -> Option<Embedded> {
+        Some(Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap())
     }
 }
 

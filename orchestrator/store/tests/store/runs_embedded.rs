@@ -1,4 +1,4 @@
-//! What only the embedded store of runs promises: a file beside the executions, damage that stays where it is, copies.
+//! What only the embedded store promises of runs: damage that stays where it is, copies.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use bytes::Bytes;
 use escapement_model::Namespace;
-use escapement_store::backup::{self, BackedUp, Found, RestoreOptions, Restored};
+use escapement_store::backup::{self, BackedUp, RestoreOptions, Restored};
+use escapement_store::embedded::{Finding, open_run_reader};
 use escapement_store::runs::{
     ClientRequest, Content, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut,
-    DefinitionWrite, EmbeddedRuns, ExpectedVersion, RunBatch, RunFinding, RunGivenUp, RunRemoved, RunStore,
-    Scope, open_reader,
+    DefinitionWrite, ExpectedVersion, RunBatch, RunGivenUp, RunRemoved, RunStore, Scope,
 };
-use escapement_store::{Embedded, EmbeddedOptions, Store, StoreFault};
+use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
-use crate::opened::{commit, open_runs};
+use crate::opened::{commit, open};
 use crate::scratch::Scratch;
 
 const N_RUNS: u64 = 9;
@@ -29,7 +29,7 @@ fn shared() -> Content {
 /// Nine runs of five entries with a snapshot each, all of which refer to one content; the last one has ended.
 fn furnished() -> Scratch {
     let directory = Scratch::new();
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     for sample in (1..=N_RUNS).map(RunSample::new) {
         let mut write = sample.create();
         write.contents = vec![shared()];
@@ -44,42 +44,20 @@ fn furnished() -> Scratch {
 }
 
 fn tamper(directory: &Scratch, sql: &str) {
-    let changed = Connection::open(directory.path().join("runs.db"))
+    let changed = Connection::open(directory.path().join("store.db"))
         .unwrap()
         .execute(sql, [])
         .unwrap();
     assert!(changed > 0, "{sql}");
 }
 
-fn findings(directory: &Path) -> Vec<RunFinding> {
+fn findings(directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut examiner = escapement_store::runs::RunExaminer::open(directory).unwrap();
+    let mut examiner = escapement_store::embedded::Examiner::open(directory).unwrap();
     examiner
         .examine_all(&mut |finding| findings.push(finding.clone()))
         .unwrap();
     findings
-}
-
-#[test]
-fn executions_and_runs_share_a_directory_and_its_lock() {
-    let directory = Scratch::new();
-    let executions = Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap();
-    let alone = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
-    assert!(matches!(alone, Err(StoreFault::Locked { .. })), "{alone:?}");
-    let with_lock = EmbeddedOptions {
-        lock: Some(executions.lock()),
-        ..EmbeddedOptions::default()
-    };
-    let runs = EmbeddedRuns::open(directory.path(), &with_lock).unwrap();
-    assert!(runs.opening().is_new);
-    drop((executions, with_lock));
-    let other = Embedded::open(directory.path(), EmbeddedOptions::default());
-    assert!(
-        matches!(other, Err(StoreFault::Locked { .. })),
-        "the runs hold it as long as they are open"
-    );
-    drop(runs);
-    Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap();
 }
 
 #[test]
@@ -115,7 +93,7 @@ fn damage_is_found_named_and_stays_in_its_run() {
     ] {
         let directory = furnished();
         tamper(&directory, &sql);
-        let reader = open_reader(directory.path()).unwrap();
+        let reader = open_run_reader(directory.path()).unwrap();
         for sample in (1..=N_RUNS).map(RunSample::new) {
             let found = reader.run(sample.run_id(), ALL);
             match found {
@@ -133,8 +111,8 @@ fn damage_is_found_named_and_stays_in_its_run() {
             continue;
         }
         let found = findings(directory.path());
-        let is_named = |finding: &RunFinding| match finding {
-            RunFinding::Run {
+        let is_named = |finding: &Finding| match finding {
+            Finding::Run {
                 number,
                 parts,
                 run_id,
@@ -142,7 +120,7 @@ fn damage_is_found_named_and_stays_in_its_run() {
             _ => false,
         };
         assert!(found.iter().any(is_named), "{sql}: {found:?}");
-        let is_local = |finding: &RunFinding| is_named(finding) || matches!(finding, RunFinding::Store(_));
+        let is_local = |finding: &Finding| is_named(finding) || matches!(finding, Finding::Store(_));
         assert!(found.iter().all(is_local), "{sql}: {found:?}");
     }
 }
@@ -151,7 +129,7 @@ fn damage_is_found_named_and_stays_in_its_run() {
 fn a_damaged_content_is_told_with_the_runs_that_refer_to_it() {
     let directory = furnished();
     tamper(&directory, "UPDATE content SET bytes = x'00'");
-    let reader = open_reader(directory.path()).unwrap();
+    let reader = open_run_reader(directory.path()).unwrap();
     let found = reader.content(&shared().digest());
     let is_told = matches!(
         found,
@@ -161,7 +139,7 @@ fn a_damaged_content_is_told_with_the_runs_that_refer_to_it() {
         })
     );
     assert!(is_told, "{found:?}");
-    let expected = RunFinding::Content {
+    let expected = Finding::Content {
         digest: Some(shared().digest()),
         runs: (1..=N_RUNS).collect(),
         definitions: Vec::new(),
@@ -173,7 +151,7 @@ fn a_damaged_content_is_told_with_the_runs_that_refer_to_it() {
 fn a_link_that_is_not_that_of_its_entry_is_found() {
     let directory = furnished();
     // As somebody would who changes an entry and makes its checksum anew: the next link does not fit.
-    let path = directory.path().join("runs.db");
+    let path = directory.path().join("store.db");
     let connection = Connection::open(path).unwrap();
     let copy = "UPDATE journal SET (link, entry, checksum) = (SELECT link, entry, checksum FROM journal WHERE \
                 place = (3 << 32) + 1), place = (3 << 32) + 2 WHERE place = (3 << 32) + 2";
@@ -181,7 +159,7 @@ fn a_link_that_is_not_that_of_its_entry_is_found() {
     drop(connection);
     let found = findings(directory.path());
     assert!(
-        matches!(&found[..], [RunFinding::Run { number: 3, parts, .. }] if parts == &["journal"]),
+        matches!(&found[..], [Finding::Run { number: 3, parts, .. }] if parts == &["journal"]),
         "{found:?}"
     );
 }
@@ -191,7 +169,7 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
     let directory = furnished();
     tamper(&directory, "UPDATE snapshot SET bytes = x'00' WHERE number = 4");
     tamper(&directory, "UPDATE run SET priority = 70 WHERE number = 5");
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     // The row of this one is whole: it can be ended without being read.
     commit(&mut store, [RunSample::new(4).end(6)]);
     // That of this one is not.
@@ -202,11 +180,14 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
         matches!(refused, Err(StoreFault::CorruptRun { number: 5, .. })),
         "{refused:?}"
     );
-    assert_eq!(store.give_up(1, 99).unwrap(), RunGivenUp::Whole);
-    assert_eq!(store.give_up(50, 99).unwrap(), RunGivenUp::Missing);
+    assert_eq!(store.give_up_run(1, 99).unwrap(), RunGivenUp::Whole);
+    assert_eq!(store.give_up_run(50, 99).unwrap(), RunGivenUp::Missing);
     for number in [4, 5] {
         let run_id = Some(RunSample::new(number).run_id());
-        assert_eq!(store.give_up(number, 99).unwrap(), RunGivenUp::Done { run_id });
+        assert_eq!(
+            store.give_up_run(number, 99).unwrap(),
+            RunGivenUp::Done { run_id }
+        );
     }
     let reader = store.reader().unwrap();
     let counts = reader.counts().unwrap();
@@ -215,7 +196,7 @@ fn what_is_unreadable_can_be_ended_or_given_up_and_nothing_else_is_harmed() {
     assert_eq!((left.number, left.removed_at), (5, 99));
     commit(&mut store, [RunSample::new(6).append(6, 1)]);
     drop(store);
-    drop(open_runs(directory.path()));
+    drop(open(directory.path()));
     assert_eq!(findings(directory.path()), []);
 }
 
@@ -227,7 +208,7 @@ fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
         "UPDATE journal SET entry = x'00' WHERE place = (4 << 32) + 2",
     );
     tamper(&directory, "UPDATE run SET priority = 70 WHERE number = 5");
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     for number in [4, 5] {
         let run_id = RunSample::new(number).run_id();
         assert_eq!(store.discard_run(run_id, 9, 99).unwrap(), RunRemoved::Done);
@@ -244,7 +225,7 @@ fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
     );
     commit(&mut store, [RunSample::new(6).append(6, 1)]);
     drop(store);
-    drop(open_runs(directory.path()));
+    drop(open(directory.path()));
     assert_eq!(findings(directory.path()), []);
 }
 
@@ -252,7 +233,7 @@ fn a_damaged_run_is_discarded_by_its_id_and_nothing_else_is_harmed() {
 fn a_missing_run_refuses_to_open_until_the_loss_is_accepted() {
     let directory = furnished();
     tamper(&directory, "DELETE FROM run WHERE number = 9");
-    let refused = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
+    let refused = Embedded::open(directory.path(), EmbeddedOptions::default());
     assert!(
         matches!(
             refused,
@@ -268,7 +249,7 @@ fn a_missing_run_refuses_to_open_until_the_loss_is_accepted() {
         accept_loss: true,
         ..EmbeddedOptions::default()
     };
-    let mut store = EmbeddedRuns::open(directory.path(), &accepting).unwrap();
+    let mut store = Embedded::open(directory.path(), accepting.clone()).unwrap();
     assert_eq!(store.opening().repaired.len(), 1);
     commit(&mut store, [RunSample::new(10).create()]);
     let reader = store.reader().unwrap();
@@ -279,29 +260,21 @@ fn a_missing_run_refuses_to_open_until_the_loss_is_accepted() {
 #[test]
 fn a_lost_end_refuses_to_open() {
     let directory = furnished();
-    let copy = std::fs::read(directory.path().join("runs.db")).unwrap();
-    let mut store = open_runs(directory.path());
+    let copy = std::fs::read(directory.path().join("store.db")).unwrap();
+    let mut store = open(directory.path());
     commit(&mut store, [RunSample::new(1).append(6, 1)]);
     drop(store);
-    std::fs::write(directory.path().join("runs.db"), copy).unwrap();
-    let refused = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
+    std::fs::write(directory.path().join("store.db"), copy).unwrap();
+    let refused = Embedded::open(directory.path(), EmbeddedOptions::default());
     assert!(
         matches!(refused, Err(StoreFault::Gap { what: "commits", .. })),
         "{refused:?}"
     );
 }
 
-/// Makes the executions beside the runs: a backup is of both.
-fn add_executions(directory: &Scratch) {
-    drop(Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap());
-}
-
 fn back_up(directory: &Scratch, file: &Path, accept_damage: bool) -> Result<(BackedUp, usize), StoreFault> {
     let mut n_found = 0;
-    let backed_up = backup::back_up(directory.path(), file, accept_damage, &mut |found| match found {
-        Found::Executions(found) => panic!("{found:?}"),
-        Found::Runs(_) => n_found += 1,
-    })?;
+    let backed_up = backup::back_up(directory.path(), file, accept_damage, &mut |_| n_found += 1)?;
     Ok((backed_up, n_found))
 }
 
@@ -310,30 +283,23 @@ fn restore(file: &Path, directory: &Scratch, accept_damage: bool) -> Result<Rest
         accept_damage,
         ..RestoreOptions::default()
     };
-    backup::restore(
-        file,
-        directory.path(),
-        options,
-        &mut |_| (),
-        &mut |runs, executions| {
-            let there = (runs.reader()?.counts()?, executions.reader()?.counts()?);
-            assert_eq!((there.0.live + there.0.ended, there.1.queued), (N_RUNS, 0));
-            Ok(7)
-        },
-    )
+    backup::restore(file, directory.path(), options, &mut |_| (), &mut |store| {
+        let there = store.reader()?.counts()?;
+        assert_eq!(there.live + there.ended, N_RUNS);
+        Ok(7)
+    })
 }
 
 #[test]
 fn a_backup_of_a_store_in_use_is_restored_whole() {
     let directory = furnished();
-    add_executions(&directory);
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     let file = directory.path().join("backup");
     let (backed_up, n_found) = back_up(&directory, &file, false).unwrap();
     assert!(backed_up.is_kept && n_found == 0);
     assert_eq!(backed_up.n_bytes, file.metadata().unwrap().len());
-    let runs = backed_up.examined.runs.unwrap();
-    assert_eq!((runs.n_runs, runs.n_contents), (N_RUNS, 1));
+    let examined = backed_up.examined;
+    assert_eq!((examined.n_runs, examined.n_contents), (N_RUNS, 1));
     let again = back_up(&directory, &file, false);
     assert!(matches!(again, Err(StoreFault::Exists { .. })), "{again:?}");
     commit(&mut store, [RunSample::new(1).append(6, 1)]);
@@ -346,12 +312,8 @@ fn a_backup_of_a_store_in_use_is_restored_whole() {
     assert!(matches!(again, Err(StoreFault::Exists { .. })), "{again:?}");
     let names = std::fs::read_dir(target.path()).unwrap();
     let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(
-        names,
-        ["executions.db", "lock", "runs.db"].map(OsString::from).into()
-    );
-    add_executions(&target);
-    let mut restored = open_runs(target.path());
+    assert_eq!(names, ["store.db", "lock"].map(OsString::from).into());
+    let mut restored = open(target.path());
     let reader = restored.reader().unwrap();
     for sample in (1..=N_RUNS).map(RunSample::new) {
         let run = reader.run(sample.run_id(), ALL).unwrap().unwrap();
@@ -362,21 +324,19 @@ fn a_backup_of_a_store_in_use_is_restored_whole() {
 }
 
 #[test]
-fn a_restore_that_was_cut_short_between_its_two_parts_is_made_again() {
+fn a_restore_that_was_cut_short_is_made_again() {
     let directory = furnished();
-    add_executions(&directory);
     let file = directory.path().join("backup");
     back_up(&directory, &file, false).unwrap();
     let target = Scratch::new();
     restore(&file, &target, false).unwrap();
-    // As a crash leaves it: the runs have their place, and the executions do not.
+    // As a crash leaves it: the store is whole and has not its place yet.
     let place = |name: &str| target.path().join(name);
     std::fs::create_dir(place("restoring")).unwrap();
-    std::fs::rename(place("executions.db"), place("restoring/executions.db")).unwrap();
-    assert!(place("runs.db").exists());
+    std::fs::rename(place("store.db"), place("restoring/store.db")).unwrap();
     let again = restore(&file, &target, false).unwrap();
     assert!(again.is_kept && !place("restoring").exists());
-    open_runs(target.path());
+    open(target.path());
     // Beside a store that is whole a restore stays refused.
     let refused = restore(&file, &target, false);
     assert!(matches!(refused, Err(StoreFault::Exists { .. })), "{refused:?}");
@@ -385,7 +345,6 @@ fn a_restore_that_was_cut_short_between_its_two_parts_is_made_again() {
 #[test]
 fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let directory = furnished();
-    add_executions(&directory);
     tamper(&directory, "UPDATE snapshot SET bytes = x'00' WHERE number = 4");
     let file = directory.path().join("backup");
     let (refused, n_found) = back_up(&directory, &file, false).unwrap();
@@ -395,24 +354,20 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let target = Scratch::new();
     let refused = restore(&file, &target, false).unwrap();
     assert!(!refused.is_kept);
-    for database in ["runs.db", "executions.db"] {
-        assert!(!target.path().join(database).exists());
-    }
-    let unfinished = EmbeddedRuns::open(target.path(), &EmbeddedOptions::default());
+    assert!(!target.path().join("store.db").exists());
+    let unfinished = Embedded::open(target.path(), EmbeddedOptions::default());
     assert!(
         matches!(unfinished, Err(StoreFault::Unfinished { .. })),
         "{unfinished:?}"
     );
     let restored = restore(&file, &target, true).unwrap();
-    let runs = restored.examined.runs.unwrap();
-    assert_eq!((restored.is_kept, runs.n_damaged), (true, 1));
-    open_runs(target.path());
+    assert_eq!((restored.is_kept, restored.examined.n_damaged), (true, 1));
+    open(target.path());
 }
 
 #[test]
 fn a_backup_without_its_end_is_none() {
     let directory = furnished();
-    add_executions(&directory);
     let file = directory.path().join("backup");
     let (backed_up, _) = back_up(&directory, &file, false).unwrap();
     let whole = std::fs::read(&file).unwrap();
@@ -425,7 +380,7 @@ fn a_backup_without_its_end_is_none() {
             matches!(refused, Err(StoreFault::NoBackup { .. })),
             "{cut}: {refused:?}"
         );
-        assert!(!target.path().join("runs.db").exists());
+        assert!(!target.path().join("store.db").exists());
     }
     std::fs::write(&file, longer).unwrap();
     let refused = restore(&file, &Scratch::new(), true);
@@ -435,7 +390,7 @@ fn a_backup_without_its_end_is_none() {
 /// Returns a store with a saved plan, an action profile, a document that only the plan refers to, and an answered request.
 fn defined() -> (Scratch, Content) {
     let directory = furnished();
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     let document = Content::of_revision(Bytes::from_static(b"document"), [9; 32]);
     for (kind, name) in [
         (DefinitionKind::SavedPlan, "plan"),
@@ -484,7 +439,7 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
             &directory,
             &format!("UPDATE definition SET {set} WHERE name = '1:plan'"),
         );
-        let reader = open_reader(directory.path()).unwrap();
+        let reader = open_run_reader(directory.path()).unwrap();
         let found = reader.definition(DefinitionKind::SavedPlan, "plan");
         assert!(
             matches!(found, Err(StoreFault::CorruptDefinition { number: 1 })),
@@ -494,11 +449,11 @@ fn a_damaged_definition_is_told_and_can_be_deleted() {
         assert_eq!(listed.unwrap().definitions, [], "{set}");
         assert_eq!(
             findings(directory.path()),
-            [RunFinding::Definition { number: 1 }],
+            [Finding::Definition { number: 1 }],
             "{set}"
         );
     }
-    let mut store = open_runs(directory.path());
+    let mut store = open(directory.path());
     let delete = DefinitionWrite {
         kind: DefinitionKind::SavedPlan,
         name: "plan".to_owned(),
@@ -533,20 +488,20 @@ fn damage_of_revisions_and_answered_requests_is_found() {
         let (directory, document) = defined();
         tamper(&directory, sql);
         let expected = if is_plans {
-            RunFinding::Content {
+            Finding::Content {
                 digest: Some(document.digest()),
                 runs: Vec::new(),
                 definitions: vec![1],
             }
         } else {
-            RunFinding::Run {
+            Finding::Run {
                 number: 4,
                 run_id: Some(RunSample::new(4).run_id()),
                 parts: vec!["answered request"],
             }
         };
         assert_eq!(findings(directory.path()), [expected], "{sql}");
-        let reader = open_reader(directory.path()).unwrap();
+        let reader = open_run_reader(directory.path()).unwrap();
         let revision = reader.revision(&[9; 32], &[Scope::EVERYTHING]);
         let answered = reader.answered("pause");
         match is_plans {
@@ -560,7 +515,7 @@ fn damage_of_revisions_and_answered_requests_is_found() {
 fn a_missing_definition_refuses_to_open_until_the_loss_is_accepted() {
     let (directory, _) = defined();
     tamper(&directory, "DELETE FROM definition WHERE name = '2:action'");
-    let refused = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
+    let refused = Embedded::open(directory.path(), EmbeddedOptions::default());
     assert!(
         matches!(
             refused,
@@ -576,6 +531,6 @@ fn a_missing_definition_refuses_to_open_until_the_loss_is_accepted() {
         accept_loss: true,
         ..EmbeddedOptions::default()
     };
-    drop(EmbeddedRuns::open(directory.path(), &accepting).unwrap());
+    drop(Embedded::open(directory.path(), accepting.clone()).unwrap());
     assert_eq!(findings(directory.path()), []);
 }

@@ -1,22 +1,23 @@
 //! The order in which runs ended, as the file has it: across the migration, and if it is damaged.
 
 use crate::earlier;
-use crate::opened::{commit, open_runs};
+use crate::opened::{commit, open};
 use crate::scratch::Scratch;
-use escapement_store::runs::{EmbeddedRuns, RunExaminer, RunFinding, RunStore};
-use escapement_store::{EmbeddedOptions, StoreFault};
+use escapement_store::embedded::{Examiner, Finding};
+use escapement_store::runs::RunStore;
+use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 use std::path::Path;
 
-fn end_at_once(store: &mut EmbeddedRuns, seed: u64) {
+fn end_at_once(store: &mut Embedded, seed: u64) {
     let mut write = RunSample::new(seed).create();
     write.progress.ended_at = Some(i64::try_from(seed).unwrap());
     commit(store, [write]);
 }
 
 /// Places with the numbers of their runs.
-fn places(store: &EmbeddedRuns) -> Vec<(u64, u64)> {
+fn places(store: &Embedded) -> Vec<(u64, u64)> {
     let page = store.reader().unwrap().ended(0, 100).unwrap();
     page.runs
         .iter()
@@ -25,13 +26,13 @@ fn places(store: &EmbeddedRuns) -> Vec<(u64, u64)> {
 }
 
 fn tamper(directory: &Scratch, sql: &str) {
-    let file = directory.path().join("runs.db");
+    let file = directory.path().join("store.db");
     Connection::open(file).unwrap().execute_batch(sql).unwrap();
 }
 
-fn findings(directory: &Path) -> Vec<RunFinding> {
+fn findings(directory: &Path) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut examiner = RunExaminer::open(directory).unwrap();
+    let mut examiner = Examiner::open(directory).unwrap();
     let examined = examiner.examine_all(&mut |finding| found.push(finding.clone()));
     assert_eq!(examined.unwrap().is_clean(), found.is_empty());
     found
@@ -42,13 +43,13 @@ fn what_ended_before_places_were_kept_has_none_and_what_ends_behind_begins_with_
     let directory = Scratch::new();
     let living = RunSample::new(3);
     {
-        let mut store = open_runs(directory.path());
+        let mut store = open(directory.path());
         end_at_once(&mut store, 1);
         end_at_once(&mut store, 2);
         commit(&mut store, [living.create()]);
     }
-    earlier::take_back(earlier::RUNS, &directory.path().join("runs.db"), 2);
-    let mut store = open_runs(directory.path());
+    earlier::take_back(directory.path(), earlier::EXECUTIONS.len(), 2);
+    let mut store = open(directory.path());
     assert_eq!(places(&store), []);
     commit(&mut store, [living.end(2)]);
     end_at_once(&mut store, 4);
@@ -66,7 +67,7 @@ fn a_place_that_changed_by_itself_is_damage() {
     for ending in ["x'0000000000000007'", "NULL"] {
         let directory = Scratch::new();
         {
-            let mut store = open_runs(directory.path());
+            let mut store = open(directory.path());
             end_at_once(&mut store, 1);
             end_at_once(&mut store, 2);
             end_at_once(&mut store, 3);
@@ -79,12 +80,12 @@ fn a_place_that_changed_by_itself_is_damage() {
         tamper(&directory, show);
         let found = findings(directory.path());
         assert!(!found.is_empty(), "{ending}");
-        let reader = escapement_store::runs::open_reader(directory.path()).unwrap();
+        let reader = escapement_store::embedded::open_run_reader(directory.path()).unwrap();
         let page = reader.ended(0, 100).unwrap();
         assert_eq!((page.runs.len(), page.damaged), (1, Some(2)), "{ending}");
         let behind = reader.ended(2, 100).unwrap();
         assert_eq!((behind.runs.len(), behind.damaged), (1, None), "{ending}");
-        let opened = EmbeddedRuns::open(directory.path(), &EmbeddedOptions::default());
+        let opened = Embedded::open(directory.path(), EmbeddedOptions::default());
         assert!(
             matches!(
                 opened,

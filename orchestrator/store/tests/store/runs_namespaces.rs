@@ -4,15 +4,16 @@ use std::path::Path;
 
 use bytes::Bytes;
 use escapement_model::Namespace;
+use escapement_store::embedded::Finding;
 use escapement_store::runs::{
     DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
-    RunFilter, RunFinding, RunStore, Scope,
+    RunFilter, RunStore, Scope,
 };
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
-use crate::earlier::{RUNS, schema, take_back};
-use crate::opened::{commit, open_runs};
+use crate::earlier::{EXECUTIONS, RUNS, take_back};
+use crate::opened::{commit, open};
 use crate::scratch::Scratch;
 
 fn plan() -> DefinitionWrite {
@@ -33,13 +34,13 @@ fn plan() -> DefinitionWrite {
 }
 
 fn tamper(directory: &Scratch, sql: &str) {
-    let connection = Connection::open(directory.path().join("runs.db")).unwrap();
+    let connection = Connection::open(directory.path().join("store.db")).unwrap();
     assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
 }
 
-fn findings(directory: &Path) -> Vec<RunFinding> {
+fn findings(directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut examiner = escapement_store::runs::RunExaminer::open(directory).unwrap();
+    let mut examiner = escapement_store::embedded::Examiner::open(directory).unwrap();
     examiner
         .examine_all(&mut |finding| findings.push(finding.clone()))
         .unwrap();
@@ -48,14 +49,11 @@ fn findings(directory: &Path) -> Vec<RunFinding> {
 
 #[test]
 fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
-    let newest = Scratch::new();
-    drop(open_runs(newest.path()));
-    let newest = schema(&Connection::open(newest.path().join("runs.db")).unwrap());
     for version in 1..=RUNS.len() {
         let directory = Scratch::new();
         let samples = [2, 4, 5, 7].map(RunSample::new);
         {
-            let mut store = open_runs(directory.path());
+            let mut store = open(directory.path());
             for sample in &samples {
                 assert_eq!(sample.created.namespace, Namespace::default());
                 let mut write = sample.create();
@@ -67,11 +65,9 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
                 DefinitionOutcome::Done { version: 1 }
             );
         }
-        take_back(RUNS, &directory.path().join("runs.db"), version);
+        take_back(directory.path(), EXECUTIONS.len(), version);
 
-        let mut store = open_runs(directory.path());
-        let now = schema(&Connection::open(directory.path().join("runs.db")).unwrap());
-        assert_eq!(now, newest, "version {version}");
+        let mut store = open(directory.path());
         let mut billing = RunSample::new(1).create();
         billing.opened = vec![RunSample::new(1).input_request(1)];
         commit(&mut store, [billing]);
@@ -109,18 +105,18 @@ fn a_namespace_that_changed_by_itself_is_damage() {
             let directory = Scratch::new();
             let mut write = RunSample::new(1).create();
             write.opened = vec![RunSample::new(1).input_request(1)];
-            commit(&mut open_runs(directory.path()), [write]);
+            commit(&mut open(directory.path()), [write]);
             tamper(
                 &directory,
                 &format!("UPDATE {table} SET namespace = {namespace} WHERE number = 1"),
             );
             let found = findings(directory.path());
-            let is_found = |found: &RunFinding| matches!(found, RunFinding::Run { number: 1, .. });
+            let is_found = |found: &Finding| matches!(found, Finding::Run { number: 1, .. });
             assert!(found.iter().any(is_found), "{table} {namespace}: {found:?}");
         }
     }
     let directory = Scratch::new();
-    let defined = open_runs(directory.path()).define(&plan()).unwrap();
+    let defined = open(directory.path()).define(&plan()).unwrap();
     assert_eq!(defined, DefinitionOutcome::Done { version: 1 });
     tamper(
         &directory,
@@ -130,7 +126,7 @@ fn a_namespace_that_changed_by_itself_is_damage() {
     assert!(
         found
             .iter()
-            .any(|found| matches!(found, RunFinding::Definition { .. })),
+            .any(|found| matches!(found, Finding::Definition { .. })),
         "{found:?}"
     );
 }

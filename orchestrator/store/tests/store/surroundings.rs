@@ -39,7 +39,7 @@ fn furnished(n_executions: u64) -> (Scratch, Vec<Sample>) {
 }
 
 fn tamper(directory: &Scratch, sql: &str) {
-    let connection = Connection::open(directory.path().join("executions.db")).unwrap();
+    let connection = Connection::open(directory.path().join("store.db")).unwrap();
     connection.execute_batch(sql).unwrap();
 }
 
@@ -99,8 +99,8 @@ fn nothing_is_acknowledged_on_files_that_are_not_in_their_place_any_more() {
         let mut store = open(directory.path());
         store.commit(&[]).unwrap();
         match what {
-            "database" => std::fs::remove_file(directory.path().join("executions.db")).unwrap(),
-            "log" => std::fs::remove_file(directory.path().join("executions.db-wal")).unwrap(),
+            "database" => std::fs::remove_file(directory.path().join("store.db")).unwrap(),
+            "log" => std::fs::remove_file(directory.path().join("store.db-wal")).unwrap(),
             _ => std::fs::remove_dir_all(directory.path()).unwrap(),
         }
         if what == "directory is another" {
@@ -135,7 +135,7 @@ fn what_another_process_has_written_is_never_built_on() {
 
 /// Overwrites the root page of an index.
 fn destroy(directory: &Scratch, index: &str) {
-    let database = directory.path().join("executions.db");
+    let database = directory.path().join("store.db");
     let root: u32 = Connection::open(&database)
         .unwrap()
         .query_row(
@@ -196,7 +196,10 @@ fn an_index_that_cannot_be_read_is_made_anew_and_no_record_is_lost() {
 #[test]
 fn counts_are_made_anew_and_a_loss_is_not_accepted_by_a_repair() {
     let (directory, _) = furnished(9);
-    tamper(&directory, "UPDATE tally SET n_queued = 7, n_settled = 1");
+    tamper(
+        &directory,
+        "UPDATE tally SET executions_queued = 7, executions_settled = 1",
+    );
     assert!(matches!(refused(directory.path()), StoreFault::Gap { .. }));
     assert_eq!(repaired(directory.path()).unwrap().len(), 2);
     let counts = open(directory.path()).reader().unwrap().counts().unwrap();
@@ -277,7 +280,7 @@ fn a_restore_that_failed_leaves_nothing_that_opens_and_is_repeated() {
             target.path(),
             RestoreOptions::default(),
             &mut |_| {},
-            &mut |_, _| Ok(0),
+            &mut |_| Ok(0),
         )?;
         Ok::<_, StoreFault>(restored.is_kept)
     };
@@ -306,7 +309,7 @@ fn a_database_whose_head_is_damaged_is_called_damaged() {
     let (directory, _) = furnished(3);
     let file = std::fs::File::options()
         .write(true)
-        .open(directory.path().join("executions.db"))
+        .open(directory.path().join("store.db"))
         .unwrap();
     file.write_all_at(&[0x11], 16).unwrap();
     for fault in [

@@ -4,9 +4,14 @@ use super::*;
 use escapement_engine::{StoreWrite, WriteConflict, WriteFailure, WriteId, WriteOutcome};
 use escapement_host::COMMIT_WRITES_MAX;
 use escapement_model::ExecutionId;
-use escapement_store::{Conflict, Outcome, Reader, Removal, StoreFault, Write};
+use escapement_model::RunId;
+use escapement_runs_shell::StorePort;
+use escapement_store::runs::{
+    DefinitionOutcome, DefinitionWrite, RunReader, RunRemoval, RunRemoved, RunStore, RunsRemoved,
+};
+use escapement_store::{Conflict, Outcome, Reader, Removal, Removed, Store, StoreFault, Together, Write};
 use std::collections::VecDeque;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, sync_channel};
 use tokio::sync::mpsc::unbounded_channel;
 
 /// Answers commits as it is told, then with success, and keeps the sizes of the batches.
@@ -14,14 +19,12 @@ use tokio::sync::mpsc::unbounded_channel;
 struct Scripted {
     answers: VecDeque<Result<Vec<Outcome>, StoreFault>>,
     batches: Vec<usize>,
+    /// Number of writes in the commit of each batch of runs; `None` for a commit of its own.
+    run_batches: Vec<Option<usize>>,
 }
 
 impl Store for Scripted {
-    fn remove_settled(
-        &mut self,
-        _policy: &escapement_store::Removal,
-        _now_unix_ms: i64,
-    ) -> Result<escapement_store::Removed, StoreFault> {
+    fn remove_settled(&mut self, _policy: &Removal, _now_unix_ms: i64) -> Result<Removed, StoreFault> {
         unreachable!("nobody removes anything here")
     }
 
@@ -33,6 +36,41 @@ impl Store for Scripted {
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreFault> {
         Err(StoreFault::Fatal("no test reads".into()))
+    }
+}
+
+impl RunStore for Scripted {
+    fn commit(&mut self, _batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
+        self.run_batches.push(None);
+        Ok(BatchOutcome::Done)
+    }
+
+    fn remove_ended(&mut self, _policy: &RunRemoval, _now_unix_ms: i64) -> Result<RunsRemoved, StoreFault> {
+        unreachable!("nobody removes anything here")
+    }
+
+    fn remove_run(&mut self, _id: RunId, _now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        Ok(RunRemoved::NotFound)
+    }
+
+    fn discard_run(&mut self, _id: RunId, _state: u8, _now_unix_ms: i64) -> Result<RunRemoved, StoreFault> {
+        unreachable!("nobody removes anything here")
+    }
+
+    fn define(&mut self, _write: &DefinitionWrite) -> Result<DefinitionOutcome, StoreFault> {
+        unreachable!("nobody defines anything here")
+    }
+
+    fn reader(&self) -> Result<Box<dyn RunReader>, StoreFault> {
+        Err(StoreFault::Fatal("no test reads".into()))
+    }
+}
+
+impl JointStore for Scripted {
+    fn commit_together(&mut self, writes: &[Write], _batch: &RunBatch) -> Result<Together, StoreFault> {
+        let outcomes = Store::commit(self, writes)?;
+        self.run_batches.push(Some(writes.len()));
+        Ok((outcomes, Ok(BatchOutcome::Done)))
     }
 }
 
@@ -94,6 +132,66 @@ fn run(
         outcomes.extend(stored);
     }
     (store.batches, outcomes)
+}
+
+/// Runs a writer with these jobs and a batch of runs. Returns the store, and the outcomes of the jobs.
+fn run_beside_runs(
+    answers: Vec<Result<Vec<Outcome>, StoreFault>>,
+    jobs: Vec<Job>,
+) -> (Scripted, Vec<WriteOutcome>) {
+    let store = Scripted {
+        answers: answers.into(),
+        ..Scripted::default()
+    };
+    let (to_writer, asked) = channel();
+    let (stored, mut stored_rx) = unbounded_channel();
+    let (answer, answered) = sync_channel(1);
+    to_writer.send(ToWriter::Jobs(jobs)).unwrap();
+    let request = StoreRequest::Batch(RunBatch::probe(), answer);
+    to_writer.send(ToWriter::Runs(request)).unwrap();
+    drop(to_writer);
+    let writer = spawn(store, asked, stored, scribe(), keeping_everything(), (None, None)).unwrap();
+    assert_eq!(answered.recv().unwrap().unwrap(), BatchOutcome::Done);
+    let store = writer.join().unwrap();
+    let stored = stored_rx.try_recv().unwrap();
+    (store, stored.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+#[test]
+fn a_batch_of_runs_shares_the_commit_of_waiting_writes() {
+    let (store, outcomes) = run_beside_runs(Vec::new(), vec![job(1), job(2)]);
+    assert_eq!((store.batches, store.run_batches), (vec![2], vec![Some(2)]));
+    assert_eq!(outcomes, [WriteOutcome::Durable; 2]);
+}
+
+#[test]
+fn writes_that_do_not_fit_together_are_committed_one_by_one() {
+    let full = Err(StoreFault::Full("no space".into()));
+    let (store, outcomes) = run_beside_runs(vec![full], vec![job(1)]);
+    assert_eq!((store.batches, store.run_batches), (vec![1, 1], vec![None]));
+    assert_eq!(outcomes, [WriteOutcome::Durable]);
+}
+
+#[test]
+fn the_writer_answers_the_thread_of_runs() {
+    let (to_writer, asked) = channel();
+    let (stored, _stored_rx) = unbounded_channel();
+    let writer = spawn(
+        Scripted::default(),
+        asked,
+        stored,
+        scribe(),
+        keeping_everything(),
+        (None, None),
+    )
+    .unwrap();
+    let mut port = StorePort::new(move |request| to_writer.send(ToWriter::Runs(request)).is_ok());
+    assert_eq!(port.commit(&RunBatch::probe()).unwrap(), BatchOutcome::Done);
+    assert_eq!(port.commit(&RunBatch::new()).unwrap(), BatchOutcome::Done);
+    let run_id = RunId::from_random([1; 16]);
+    assert_eq!(port.remove_run(run_id, 1).unwrap(), RunRemoved::NotFound);
+    drop(port);
+    assert_eq!(writer.join().unwrap().run_batches, [Some(0), None]);
 }
 
 #[test]
