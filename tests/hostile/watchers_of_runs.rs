@@ -16,7 +16,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tonic::transport::Channel;
-use tonic::{Code, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 
 /// Questions of one run, each of which shows so many options of so many characters.
 const N_QUESTIONS: usize = 20;
@@ -57,13 +57,9 @@ impl Tenant {
             json!({"schema": "escapement.plan/1", "name": "many questions", "parallel": true, "steps": steps}),
         );
         let request = creation(document);
-        let ask = async || match self.runs().create_run(self.showing(request.clone())).await {
-            Ok(made) => made.into_inner().run.map(|run| run.run_id),
-            // Very many streams start, and the call is refused until they have.
-            Err(refused) if refused.code() == Code::ResourceExhausted => None,
-            Err(failed) => panic!("{failed:?}"),
-        };
-        wait_for("the run", LIMIT, ask).await.unwrap()
+        let ask = async || admitted(self.runs().create_run(self.showing(request.clone())).await);
+        let made = wait_for("the run", LIMIT, ask).await.unwrap();
+        made.run.unwrap().run_id
     }
 
     /// Returns the bytes of the list of its questions; `None` if it was refused for its size.
@@ -82,8 +78,26 @@ impl Tenant {
             run_id: run_id.to_owned(),
             from_sequence: 1,
         };
-        let watched = self.runs().watch_run(self.showing(request)).await;
-        watched.unwrap().into_inner()
+        let watch = async || admitted(self.runs().watch_run(self.showing(request.clone())).await);
+        wait_for("the watch", LIMIT, watch).await.unwrap()
+    }
+
+    async fn cancel(&self, run_id: &str) {
+        let request = v1::CancelRunRequest {
+            run_id: run_id.to_owned(),
+            ..v1::CancelRunRequest::default()
+        };
+        let cancel = async || admitted(self.runs().cancel_run(self.showing(request.clone())).await);
+        wait_for("the end of the run", LIMIT, cancel).await.unwrap();
+    }
+}
+
+/// Returns the answer of a call; `None` if it was refused, as calls are while very many streams start.
+fn admitted<T>(answer: Result<Response<T>, Status>) -> Option<T> {
+    match answer {
+        Ok(answer) => Some(answer.into_inner()),
+        Err(refused) if refused.code() == Code::ResourceExhausted => None,
+        Err(failed) => panic!("{failed:?}"),
     }
 }
 
@@ -188,11 +202,7 @@ async fn a_tenant_with_unread_streams_has_only_its_share() {
         let run_id = other.asks().await;
         let mut seen = other.watch(&run_id).await;
         assert_eq!(read_questions(&mut seen).await / 1_000, bytes / 1_000);
-        let cancel = v1::CancelRunRequest {
-            run_id,
-            ..Default::default()
-        };
-        other.runs().cancel_run(other.showing(cancel)).await.unwrap();
+        other.cancel(&run_id).await;
         let ended = async {
             while let Some(answer) = seen.message().await.unwrap() {
                 if let Some(Told::Event(event)) = answer.told

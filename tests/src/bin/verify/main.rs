@@ -146,11 +146,12 @@ fn checks(folders: &Folders, runner: &str) -> [Check; 6] {
 }
 
 /// Without what TLS does not touch: what is made of a request that was read, lists, the queue, and workers that are replaced;
-/// and without the handshakes, which are attacked by TLS in the first pass, too. Tests of callers without credentials are left
-/// out as well, since the tunnel shows a certificate.
+/// and without the handshakes, which are attacked by TLS in the first pass, too. Tests of callers without credentials, and of
+/// several callers, are left out as well, since the tunnel shows a certificate.
 const OVER_TLS: &str = "test --locked --workspace --no-fail-fast --test hostile --test sessions -- \
     --skip costs:: --skip decoding:: --skip handshakes:: --skip made_up:: --skip pages:: --skip queue:: --skip simulations:: \
-    --skip sinks:: --skip health:: --skip registrations:: --skip deploys::workers_ --skip deploys::a_single_worker_";
+    --skip sinks:: --skip health:: --skip registrations:: --skip watchers_of_runs:: --skip deploys::workers_ \
+    --skip deploys::a_single_worker_";
 /// The code of `sysexits.h` for a command line that is not understood.
 const EXIT_USAGE: u8 = 64;
 
