@@ -60,14 +60,14 @@ impl<S: Store> Committer<S> {
     /// If nothing more may be acknowledged, not even what this batch may have committed already: end the process.
     pub fn handle_commit(&mut self, commit: &Commit) -> Result<StoredBatch, StoreFault> {
         let outcomes = self.commit_writes(&commit.writes)?;
-        Ok(commit.jobs.iter().map(|job| job.write).zip(outcomes).collect())
+        Ok(stored(commit, outcomes))
     }
 
     fn commit_writes(&mut self, writes: &[Write]) -> Result<Vec<WriteOutcome>, StoreFault> {
         match Store::commit(&mut self.store, writes) {
             Ok(outcomes) => {
-                if !writes.is_empty() && std::mem::take(&mut self.is_refusing) {
-                    info!("store takes writes again");
+                if !writes.is_empty() {
+                    self.note_success();
                 }
                 Ok(outcomes.into_iter().map(outcome).collect())
             }
@@ -128,6 +128,12 @@ impl<S: Store> Committer<S> {
         Ok(writes.iter().map(outcome_of).collect())
     }
 
+    fn note_success(&mut self) {
+        if std::mem::take(&mut self.is_refusing) {
+            info!("store takes writes again");
+        }
+    }
+
     /// Says it once, until a commit goes through.
     fn note_refusal(&mut self, fault: &StoreFault) {
         if !std::mem::replace(&mut self.is_refusing, true) {
@@ -152,9 +158,7 @@ impl<S: JointStore> Committer<S> {
     ) -> Result<(StoredBatch, Result<BatchOutcome, StoreFault>), StoreFault> {
         let (outcomes, of_runs) = match self.store.commit_together(&commit.writes, batch) {
             Ok((outcomes, of_runs)) => {
-                if std::mem::take(&mut self.is_refusing) {
-                    info!("store takes writes again");
-                }
+                self.note_success();
                 (outcomes.into_iter().map(outcome).collect(), of_runs)
             }
             Err(StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::Corrupt { .. }) => {
@@ -166,7 +170,7 @@ impl<S: JointStore> Committer<S> {
             }
             Err(fault) => return Err(fault),
         };
-        let stored = commit.jobs.iter().map(|job| job.write).zip(outcomes).collect();
+        let stored = stored(commit, outcomes);
         match of_runs {
             Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::CorruptRun { .. })) => {
                 Ok((stored, Err(fault)))
@@ -174,6 +178,11 @@ impl<S: JointStore> Committer<S> {
             of_runs => Ok((stored, Ok(of_runs?))),
         }
     }
+}
+
+/// Returns the writes of a commit, each with its outcome.
+fn stored(commit: &Commit, outcomes: Vec<WriteOutcome>) -> StoredBatch {
+    commit.jobs.iter().map(|job| job.write).zip(outcomes).collect()
 }
 
 /// Remembers an action that has no name, and forgets it: both in one commit.

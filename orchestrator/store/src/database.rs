@@ -110,8 +110,6 @@ pub struct EmbeddedOptions {
     pub repair: bool,
     /// Refuse if there is no store, and make none.
     pub must_exist: bool,
-    /// The lock of the directory, if this process holds it already.
-    pub lock: Option<Lock>,
     /// Test hook: the file does not grow beyond this many pages of 4 KiB, as if the disk were full.
     pub pages_max: Option<u32>,
     /// Test hook: the place of the files; `None` for the file system.

@@ -96,11 +96,7 @@ impl Embedded {
         let path = directory.join(STORE.database);
         let at_opening = |fault| connection::at_opening(&path, fault);
         let (lock, converted) = conversion::bring(directory, &options)?;
-        let options = EmbeddedOptions {
-            lock: options.lock.clone().or(lock),
-            ..options
-        };
-        let mut store = opening::open(directory, &options).map_err(at_opening)?;
+        let mut store = opening::open(directory, lock, &options).map_err(at_opening)?;
         store.opening.converted = converted;
         Ok(store)
     }

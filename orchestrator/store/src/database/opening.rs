@@ -53,8 +53,12 @@ pub(crate) struct HeldDirectory {
 
 impl HeldDirectory {
     /// Creates the directory if there is none, locks it, reads how far the database must reach, and makes what an
-    /// earlier process has left private and durable.
-    pub(crate) fn hold(directory: &Path, options: &EmbeddedOptions) -> Result<Self, StoreFault> {
+    /// earlier process has left private and durable. `held` is the lock, if this process has it already.
+    pub(crate) fn hold(
+        directory: &Path,
+        held: Option<Lock>,
+        options: &EmbeddedOptions,
+    ) -> Result<Self, StoreFault> {
         let files = options.files.clone().unwrap_or_else(|| Arc::new(FileSystem));
         let path = directory.join(STORE.database);
         if options.must_exist && database_length(&*files, &path)? == 0 {
@@ -64,8 +68,8 @@ impl HeldDirectory {
         files
             .create_directory(directory)
             .map_err(|error| cannot_open(directory, error))?;
-        let lock = match &options.lock {
-            Some(lock) => Lock::clone(lock),
+        let lock = match held {
+            Some(lock) => lock,
             None => lock(&*files, &directory.join(LOCK_FILE))?,
         };
         let is_new = database_length(&*files, &path)? == 0;

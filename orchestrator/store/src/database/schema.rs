@@ -7,7 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::connection::opening;
 use crate::StoreFault;
 
-/// The tables, without their indexes.
+/// The tables with the row of `tally`, without their indexes.
 pub(crate) const TABLES: &str = include_str!("../schema/tables.sql");
 /// The indexes of the tables.
 pub(crate) const INDEXES: &str = include_str!("../schema/indexes.sql");
@@ -15,8 +15,7 @@ pub(crate) const INDEXES: &str = include_str!("../schema/indexes.sql");
 /// The migrations of the store's file.
 pub(crate) const MIGRATIONS: &[&str] = &[concat!(
     include_str!("../schema/tables.sql"),
-    include_str!("../schema/indexes.sql"),
-    "INSERT INTO tally (only) VALUES (1);"
+    include_str!("../schema/indexes.sql")
 )];
 
 /// The schema of one kind of file.

@@ -6,7 +6,6 @@
 //! files. After the marker it continues.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -42,7 +41,7 @@ pub(super) fn bring(
     if options.files.is_some() || !(is_earlier(directory) || is_left_over(directory)) {
         return Ok((None, None));
     }
-    let held = hold(directory, options)?;
+    let held = hold(directory)?;
     let converted = convert_held(directory, options.accept_loss)?;
     Ok((Some(held), converted))
 }
@@ -57,7 +56,7 @@ pub fn convert(directory: &Path, accept_loss: bool) -> Result<Option<Converted>,
     if !(is_earlier(directory) || is_left_over(directory)) {
         return Ok(None);
     }
-    let _held = hold(directory, &EmbeddedOptions::default())?;
+    let _held = hold(directory)?;
     convert_held(directory, accept_loss)
 }
 
@@ -70,7 +69,7 @@ pub fn try_to_convert(directory: &Path, accept_loss: bool) -> Result<Option<Conv
     if !is_earlier(directory) || stage.join(COMPLETE).is_file() {
         return Ok(None);
     }
-    let _held = hold(directory, &EmbeddedOptions::default())?;
+    let _held = hold(directory)?;
     refuse_remains(directory, &stage)?;
     let copied = empty(&stage).and_then(|()| copy(directory, &stage, accept_loss));
     let counted = copied.and_then(|()| count(&stage.join(STORE.database)));
@@ -84,9 +83,9 @@ pub(super) fn is_earlier(directory: &Path) -> bool {
         return true;
     }
     let has = |name: &str| directory.join(name).metadata().is_ok_and(|found| found.len() > 0);
-    let was_lost = EarlierMark::read(&directory.join(EXECUTIONS.names.mark)) != EarlierMark::default();
+    let was_lost = || EarlierMark::read(&directory.join(EXECUTIONS.names.mark)) != EarlierMark::default();
     !has(STORE.database)
-        && (was_lost
+        && (was_lost()
             || has(RUNS.names.database)
             || has(EXECUTIONS.names.database) && !earlier::is_guarded(directory))
 }
@@ -121,11 +120,8 @@ pub(super) fn refuse_earlier(directory: &Path) -> Result<(), StoreFault> {
     })
 }
 
-fn hold(directory: &Path, options: &EmbeddedOptions) -> Result<Lock, StoreFault> {
-    match &options.lock {
-        Some(held) => Ok(Lock::clone(held)),
-        None => lock(&FileSystem, &directory.join(LOCK_FILE)),
-    }
+fn hold(directory: &Path) -> Result<Lock, StoreFault> {
+    lock(&FileSystem, &directory.join(LOCK_FILE))
 }
 
 /// Converts the files of a directory that is held. Returns `None` if no file is left to convert.
@@ -141,7 +137,9 @@ fn convert_held(directory: &Path, accept_loss: bool) -> Result<Option<Converted>
         refuse_remains(directory, &stage)?;
         empty(&stage)?;
         copy(directory, &stage, accept_loss)?;
-        make_file(&stage.join(COMPLETE), b"")?;
+        let marker = stage.join(COMPLETE);
+        make_file(&marker)?;
+        sync_file(&marker)?;
         sync_directory(&stage)?;
         sync_directory(directory)?;
     }
@@ -174,8 +172,7 @@ fn count(path: &Path) -> Result<Converted, StoreFault> {
 /// Makes the whole copy, and syncs it.
 fn copy(directory: &Path, stage: &Path, accept_loss: bool) -> Result<(), StoreFault> {
     let path = stage.join(STORE.database);
-    open_private(OpenOptions::new().write(true).create_new(true), &path)
-        .map_err(|error| cannot_open(&path, error))?;
+    make_file(&path)?;
     let connection = Connection::open(&path).map_err(working)?;
     let begin = || -> rusqlite::Result<()> {
         connection.pragma_update(None, "page_size", 4096)?;
@@ -199,9 +196,7 @@ fn copy(directory: &Path, stage: &Path, accept_loss: bool) -> Result<(), StoreFa
     end().map_err(|error| at_opening(&path, working(error)))?;
     require_all(&connection, accept_loss).map_err(|fault| at_opening(&path, fault))?;
     drop(connection);
-    File::open(&path)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| cannot_open(&path, error))
+    sync_file(&path)
 }
 
 /// Refuses a copy that lacks counted rows.
@@ -327,7 +322,6 @@ fn copy_table(connection: &Connection, table: &str) -> Result<(), StoreFault> {
 fn copy_tally(connection: &Connection, earlier: &Earlier, mark: EarlierMark) -> rusqlite::Result<()> {
     let (theirs, ours): (Vec<&str>, Vec<&str>) = earlier.tally.iter().copied().unzip();
     let (theirs, ours) = (theirs.join(", "), ours.join(", "));
-    connection.execute("INSERT OR IGNORE INTO main.tally (only) VALUES (1)", [])?;
     connection.execute(
         &format!("UPDATE main.tally SET ({ours}) = (SELECT {theirs} FROM earlier.tally)"),
         [],
@@ -374,25 +368,26 @@ fn take_place(directory: &Path, stage: &Path) -> Result<(), StoreFault> {
 fn make_guard(stage: &Path) -> Result<PathBuf, StoreFault> {
     let path = stage.join("guard");
     let _none = std::fs::remove_file(&path);
-    open_private(OpenOptions::new().write(true).create_new(true), &path)
-        .map_err(|error| cannot_open(&path, error))?;
+    make_file(&path)?;
     let make = || -> rusqlite::Result<()> {
         let connection = Connection::open(&path)?;
         connection.pragma_update(None, "user_version", GUARD_VERSION)?;
         connection.pragma_update(None, "application_id", EXECUTIONS.schema.application_id)
     };
     make().map_err(working)?;
-    File::open(&path)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| cannot_open(&path, error))?;
+    sync_file(&path)?;
     Ok(path)
 }
 
-fn make_file(path: &Path, bytes: &[u8]) -> Result<(), StoreFault> {
+/// Makes an empty file, for this user only.
+fn make_file(path: &Path) -> Result<(), StoreFault> {
     open_private(OpenOptions::new().write(true).create_new(true), path)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
+        .map(drop)
+        .map_err(|error| cannot_open(path, error))
+}
+
+fn sync_file(path: &Path) -> Result<(), StoreFault> {
+    File::open(path)
+        .and_then(|file| file.sync_all())
         .map_err(|error| cannot_open(path, error))
 }

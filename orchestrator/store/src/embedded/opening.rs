@@ -8,7 +8,7 @@ use super::schema::SCHEMA;
 use crate::StoreFault;
 use crate::database::indexes::{self, Cut, Table};
 use crate::database::opening::HeldDirectory;
-use crate::database::{EmbeddedOptions, connection};
+use crate::database::{EmbeddedOptions, Lock, connection};
 use crate::tally::{self, Accepted};
 use crate::{executions, runs};
 
@@ -17,8 +17,13 @@ fn tables() -> impl Iterator<Item = &'static Table> {
     [&executions::TABLE].into_iter().chain(runs::tables::TABLES)
 }
 
-pub(super) fn open(directory: &Path, options: &EmbeddedOptions) -> Result<Embedded, StoreFault> {
-    let held = HeldDirectory::hold(directory, options)?;
+/// Opens a store of this version. `lock` is the lock of its directory, if this process has it already.
+pub(super) fn open(
+    directory: &Path,
+    lock: Option<Lock>,
+    options: &EmbeddedOptions,
+) -> Result<Embedded, StoreFault> {
+    let held = HeldDirectory::hold(directory, lock, options)?;
     let mut connection = held.connect(&SCHEMA, options)?;
     // First, because it brings what the others read into memory.
     let indexes_agree = tables().all(|table| {

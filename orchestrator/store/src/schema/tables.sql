@@ -248,3 +248,4 @@ CREATE TABLE tally (
     endings_last INTEGER NOT NULL DEFAULT 0,
     endings_removed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+INSERT INTO tally (only) VALUES (1);
