@@ -13,6 +13,7 @@ use escapement_host::{Batch, Host, Links, Message, Route};
 use escapement_model::limits::{HEARTBEAT_INTERVAL_MS, LEASE_MS};
 use escapement_model::{AttemptToken, BootId, ExecutionId, SessionId};
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Callers and workers wait in the world.
@@ -22,6 +23,8 @@ pub(crate) struct Simulated;
 impl Links for Simulated {
     type Caller = Call;
     type Session = ProcessKey;
+    type Attempt = Infallible;
+    type RunBatch = Infallible;
 
     fn is_given_up(_: &Call) -> bool {
         false

@@ -1,12 +1,11 @@
 //! A commit with everything that may go wrong with it. Starts no thread, ends no process and waits for nothing.
 
-use crate::host::StoredBatch;
-use crate::write_queue::Commit;
+use crate::write_queue::{Commit, StoredBatch};
 use escapement_codec::store_write::outcome;
 use escapement_engine::{WriteFailure, WriteOutcome};
 use escapement_model::planted::{self, Bug};
 use escapement_store::runs::{BatchOutcome, RunBatch, RunStore};
-use escapement_store::{ActionMemory, JointStore, Store, StoreFault, Write};
+use escapement_store::{ActionMemory, JointStore, Store, StoreFault, Together, Write};
 use tracing::{info, warn};
 
 /// A store, and what was said of its state.
@@ -149,6 +148,9 @@ impl<S: JointStore> Committer<S> {
     /// Commits these writes, and a batch of runs with them: one sync makes both durable. If that cannot be, each has a commit of its
     /// own. A fault of the runs that ends nothing is theirs to handle.
     ///
+    /// The batch may build on ends among the writes. If one of them cannot be written, the batch is not written. The last writes of the
+    /// commit need the batch, see [`Commit::n_dependent`].
+    ///
     /// # Errors
     /// As [`Committer::handle_commit`].
     pub fn handle_together(
@@ -156,20 +158,31 @@ impl<S: JointStore> Committer<S> {
         commit: &Commit,
         batch: &RunBatch,
     ) -> Result<(StoredBatch, Result<BatchOutcome, StoreFault>), StoreFault> {
-        let (outcomes, of_runs) = match self.store.commit_together(&commit.writes, batch) {
-            Ok((outcomes, of_runs)) => {
+        let (before, dependent) = commit.writes.split_at(commit.writes.len() - commit.n_dependent);
+        let (mut outcomes, of_runs) = match self.store.commit_together(before, batch, dependent) {
+            Ok(together) => {
                 self.note_success();
-                (outcomes.into_iter().map(outcome).collect(), of_runs)
+                let Together {
+                    outcomes,
+                    of_runs,
+                    dependent,
+                } = together;
+                (
+                    outcomes.into_iter().chain(dependent).map(outcome).collect(),
+                    of_runs,
+                )
             }
             Err(StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::Corrupt { .. }) => {
-                let outcomes = match commit.writes.is_empty() {
-                    true => Vec::new(),
-                    false => self.commit_writes(&commit.writes)?,
-                };
-                (outcomes, RunStore::commit(&mut self.store, batch))
+                self.commit_in_turn(before, batch, dependent)?
             }
             Err(fault) => return Err(fault),
         };
+        // A refused attempt is submitted again.
+        let refused = match &of_runs {
+            Err(StoreFault::Full(_)) => WriteFailure::Full,
+            _ => WriteFailure::Busy,
+        };
+        outcomes.resize(commit.writes.len(), WriteOutcome::Failed(refused));
         let stored = stored(commit, outcomes);
         match of_runs {
             Err(fault @ (StoreFault::Full(_) | StoreFault::Busy(_) | StoreFault::CorruptRun { .. })) => {
@@ -177,6 +190,40 @@ impl<S: JointStore> Committer<S> {
             }
             of_runs => Ok((stored, Ok(of_runs?))),
         }
+    }
+
+    /// Commits the writes, the batch, and the writes that need it, each separately. A refusal ends the sequence.
+    fn commit_in_turn(
+        &mut self,
+        before: &[Write],
+        batch: &RunBatch,
+        dependent: &[Write],
+    ) -> Result<(Vec<WriteOutcome>, Result<BatchOutcome, StoreFault>), StoreFault> {
+        let mut outcomes = match before {
+            [] => Vec::new(),
+            before => self.commit_writes(before)?,
+        };
+        let failed = before.iter().zip(&outcomes).find_map(|pair| match pair {
+            (Write::Settle { .. }, WriteOutcome::Failed(failure)) => Some(*failure),
+            _ => None,
+        });
+        if let Some(failure) = failed {
+            return Ok((outcomes, Err(refusal(failure))));
+        }
+        let of_runs = RunStore::commit(&mut self.store, batch);
+        if matches!(of_runs, Ok(BatchOutcome::Done)) && !dependent.is_empty() {
+            outcomes.extend(self.commit_writes(dependent)?);
+        }
+        Ok((outcomes, of_runs))
+    }
+}
+
+/// Returns the refusal of a batch of runs that builds on an end that could not be written.
+pub fn refusal(failure: WriteFailure) -> StoreFault {
+    let source = "an end that the batch builds on could not be written".into();
+    match failure {
+        WriteFailure::Full => StoreFault::Full(source),
+        WriteFailure::Busy => StoreFault::Busy(source),
     }
 }
 

@@ -1,20 +1,18 @@
 //! The engine, its callers and its workers, in one order.
 
-use crate::write_queue::Job;
+use crate::joint::{Attempts, FromRuns, ToRuns};
+use crate::write_queue::{Job, StoredBatch};
 use escapement_codec::session_journal::Event;
 use escapement_codec::session_out::session_error_code;
 use escapement_contract::{Evidence, Moment, Persisted};
 use escapement_engine::{
-    CallerId, Effect, Engine, EngineConfig, Input, LoadOutcome, Notice, Reply, SessionKey, ToWorker, WriteId,
-    WriteOutcome,
+    CallerId, Effect, Engine, EngineConfig, Input, LoadOutcome, Notice, Reply, SessionKey, Submission,
+    ToWorker,
 };
 use escapement_model::ExecutionId;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
-
-/// Outcomes of the writes of one commit.
-pub type StoredBatch = Vec<(WriteId, WriteOutcome)>;
 
 /// The ways to those who wait, which the host keeps and never uses.
 pub trait Links {
@@ -22,6 +20,10 @@ pub trait Links {
     type Caller: Debug;
     /// The way to a worker.
     type Session: Debug;
+    /// Link from an attempt to its run.
+    type Attempt: Debug;
+    /// Batch of runs with the link to its thread.
+    type RunBatch: Debug;
 
     /// Returns true if the caller left before its call was handled.
     fn is_given_up(caller: &Self::Caller) -> bool;
@@ -38,6 +40,8 @@ pub struct Batch<L: Links> {
     pub messages: Vec<Message<L>>,
     /// Callers that no longer wait.
     pub gone: Vec<CallerId>,
+    /// Messages of the thread of runs.
+    pub from_runs: Vec<FromRuns<L::Attempt, L::RunBatch>>,
 }
 
 /// Something that has happened.
@@ -114,6 +118,8 @@ pub enum Output<L: Links> {
     Load(Vec<ExecutionId>),
     /// Write these in this order, together if they fit, so that they share a commit.
     Write(Vec<Job>),
+    /// Write a batch of runs, or answer the thread of runs.
+    Runs(ToRuns<L::Attempt, L::RunBatch>),
 }
 
 /// The engine and the ways to those who wait for it.
@@ -126,6 +132,9 @@ pub struct Host<L: Links> {
     effects: VecDeque<Effect>,
     wanted: Vec<ExecutionId>,
     writes: Vec<Job>,
+    attempts: Attempts<L::Attempt, L::RunBatch>,
+    /// Monotonic milliseconds of the last batch.
+    now_ms: u64,
     /// Sessions whose streams have ended. They are forgotten after the effects: a worker that has sent its last message
     /// may still read.
     closed: Vec<SessionKey>,
@@ -146,6 +155,7 @@ impl<L: Links> Default for Batch<L> {
             loaded: Vec::new(),
             messages: Vec::new(),
             gone: Vec::new(),
+            from_runs: Vec::new(),
         }
     }
 }
@@ -153,7 +163,8 @@ impl<L: Links> Default for Batch<L> {
 impl<L: Links> Batch<L> {
     /// Returns true if nothing has happened.
     pub fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.loaded.is_empty() && self.messages.is_empty() && self.gone.is_empty()
+        let is_quiet = self.stored.is_empty() && self.loaded.is_empty() && self.messages.is_empty();
+        is_quiet && self.gone.is_empty() && self.from_runs.is_empty()
     }
 }
 
@@ -167,13 +178,16 @@ impl<L: Links> Host<L> {
             effects: VecDeque::new(),
             wanted: Vec::new(),
             writes: Vec::new(),
+            attempts: Attempts::default(),
+            now_ms: now.monotonic_ms,
             closed: Vec::new(),
         }
     }
 
     /// Returns the time at which the host wants a batch even if nothing happens, in monotonic milliseconds; `None`: never.
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.engine.next_due_ms()
+        let due_ms = self.engine.next_due_ms().into_iter();
+        due_ms.chain(self.attempts.next_due_ms()).min()
     }
 
     /// Returns the engine, to be looked at.
@@ -202,10 +216,12 @@ impl<L: Links> Host<L> {
 
     /// Handles a batch, and leaves it empty. `note` hears of each input and each effect in the order in which the engine has them.
     pub fn handle_batch(&mut self, now: Moment, batch: &mut Batch<L>, note: &mut dyn FnMut(Event<'_>)) {
+        self.now_ms = now.monotonic_ms;
         // Timers come first, and so have their own position in the journal.
         self.handle(now, Input::Tick, note);
         // Then what the store answered: it frees what the rest of the batch may want.
         for (write, outcome) in batch.stored.drain(..).flatten() {
+            self.attempts.stored(write, outcome);
             self.handle(now, Input::Stored { write, outcome }, note);
         }
         for (execution_id, outcome) in batch.loaded.drain(..) {
@@ -231,8 +247,21 @@ impl<L: Links> Host<L> {
                 self.handle(now, Input::CallerGone(caller), note);
             }
         }
+        let submissions = self.attempts.go_on();
+        self.submit(now, submissions, note);
+        for said in batch.from_runs.drain(..) {
+            let submissions = self.attempts.take(said, &mut self.writes);
+            self.submit(now, submissions, note);
+        }
         self.engine.finish_batch(now);
         self.take_effects(note);
+        self.attempts.release(now.monotonic_ms, &mut self.writes);
+    }
+
+    fn submit(&mut self, now: Moment, submissions: Vec<Submission>, note: &mut dyn FnMut(Event<'_>)) {
+        for submission in submissions {
+            self.handle(now, Input::Submit(submission), note);
+        }
     }
 
     /// Returns the next output, in order.
@@ -242,13 +271,19 @@ impl<L: Links> Host<L> {
                 return Some(output);
             }
         }
+        if let Some(message) = self.attempts.poll_message() {
+            return Some(Output::Runs(message));
+        }
         for session in self.closed.drain(..) {
             self.sessions.remove(&session);
         }
         if !self.wanted.is_empty() {
             return Some(Output::Load(std::mem::take(&mut self.wanted)));
         }
-        (!self.writes.is_empty()).then(|| Output::Write(std::mem::take(&mut self.writes)))
+        if !self.writes.is_empty() {
+            return Some(Output::Write(std::mem::take(&mut self.writes)));
+        }
+        self.attempts.poll_commit().map(Output::Runs)
     }
 
     /// Ends a session from this side; gives the way to it back, `None` if its stream has ended.
@@ -292,7 +327,8 @@ impl<L: Links> Host<L> {
     fn output_of(&mut self, effect: Effect) -> Option<Output<L>> {
         Some(match effect {
             Effect::Write { write, content } => {
-                self.writes.push(Job { write, content });
+                let alone = self.attempts.write(Job { write, content }, self.now_ms);
+                self.writes.extend(alone);
                 return None;
             }
             Effect::Load { execution_id } => {

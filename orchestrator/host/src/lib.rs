@@ -8,9 +8,11 @@
 mod committer;
 pub mod execution_log;
 mod host;
+mod joint;
 pub mod recovery;
 mod write_queue;
 
-pub use committer::Committer;
-pub use host::{Batch, Host, Links, Message, Output, Route, StoredBatch};
-pub use write_queue::{COMMIT_WRITES_MAX, Commit, Job, WriteQueue};
+pub use committer::{Committer, refusal};
+pub use host::{Batch, Host, Links, Message, Output, Route};
+pub use joint::{FromRuns, RunsCommit, ToRuns};
+pub use write_queue::{COMMIT_WRITES_MAX, Commit, Job, JointJobs, StoredBatch, WriteQueue};

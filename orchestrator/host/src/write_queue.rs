@@ -1,7 +1,8 @@
 //! The writes that wait for the store, and which of them share a commit. Writes nothing.
 
 use escapement_codec::store_write::{blob_bytes, encode};
-use escapement_engine::{StoreWrite, WriteId};
+use escapement_engine::{StoreWrite, WriteId, WriteOutcome};
+use escapement_model::ExecutionId;
 use escapement_store::Write;
 use std::collections::VecDeque;
 
@@ -12,6 +13,18 @@ pub struct Job {
     pub write: WriteId,
     /// Write.
     pub content: StoreWrite,
+}
+
+/// Outcomes of the writes of one commit.
+pub type StoredBatch = Vec<(WriteId, WriteOutcome)>;
+
+/// Writes in the commit of a batch of runs.
+#[derive(Debug, Default)]
+pub struct JointJobs {
+    /// Ends that the batch builds on.
+    pub settles: Vec<Job>,
+    /// Accepts that need the batch.
+    pub accepts: Vec<Job>,
 }
 
 /// Writes in their order. Bounded by the executions that the engine holds: each has one open write at most.
@@ -25,6 +38,8 @@ pub struct Commit {
     pub jobs: Vec<Job>,
     /// The same for the store.
     pub writes: Vec<Write>,
+    /// Number of writes at the end that need the batch of runs in the same commit.
+    pub n_dependent: usize,
 }
 
 impl WriteQueue {
@@ -51,12 +66,43 @@ impl WriteQueue {
             let Some(job) = self.0.pop_front() else {
                 break;
             };
-            let write = encode(&job.content);
-            bytes += blob_bytes(&write);
-            commit.writes.push(write);
-            commit.jobs.push(job);
+            bytes += commit.push(job);
         }
         commit
+    }
+}
+
+impl Commit {
+    /// Adds the writes of a batch of runs. No other write in the commit is about the same executions.
+    pub fn join(&mut self, jobs: JointJobs) {
+        let JointJobs { settles, accepts } = jobs;
+        self.n_dependent = accepts.len();
+        for job in settles.into_iter().chain(accepts) {
+            self.push(job);
+        }
+    }
+
+    /// Returns the executions that were accepted with a batch of runs.
+    pub fn accepted_with_runs(&self, stored: &StoredBatch) -> Vec<ExecutionId> {
+        let dependent = self
+            .jobs
+            .iter()
+            .zip(stored)
+            .skip(self.jobs.len() - self.n_dependent);
+        let accepted = dependent.filter_map(|(job, (_, outcome))| match (&job.content, outcome) {
+            (StoreWrite::Accept { execution_id, .. }, WriteOutcome::Durable) => Some(*execution_id),
+            _ => None,
+        });
+        accepted.collect()
+    }
+
+    /// Adds a write. Returns the bytes of its records.
+    fn push(&mut self, job: Job) -> usize {
+        let write = encode(&job.content);
+        let bytes = blob_bytes(&write);
+        self.writes.push(write);
+        self.jobs.push(job);
+        bytes
     }
 }
 

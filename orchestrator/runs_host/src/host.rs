@@ -225,6 +225,17 @@ impl RunsHost {
     }
 
     // RUN-9.3
+    /// Returns the effects of the last polled batch. They may become durable in the same atomic write, and leave once that is
+    /// durable.
+    pub fn leaving(&self) -> impl Iterator<Item = (RunId, &Effect)> {
+        let written = self.written.iter();
+        written.flat_map(|written| {
+            let effects = written.effects.iter();
+            effects.map(|effect| (written.coming.run_id, effect))
+        })
+    }
+
+    // RUN-9.3
     /// Releases the effects of a batch that is durable.
     ///
     /// # Panics

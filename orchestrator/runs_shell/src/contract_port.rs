@@ -1,9 +1,12 @@
 //! The calls that runs make to the contract, and the meaning of a refused one.
 
+mod joint;
+
 use escapement_model::ExecutionId;
 use escapement_wire::v1;
 
 use crate::rights::Origin;
+pub use joint::{JointWay, Leaving, LinkedAttempt};
 
 /// The contract, by the calls that runs make to it. Cheap to clone.
 ///
@@ -15,6 +18,12 @@ pub trait ContractPort: Clone + Send + Sync + 'static {
         request: v1::SubmitPlanRequest,
         origin: &Origin,
     ) -> impl Future<Output = Result<(), PortRefusal>> + Send;
+
+    /// Returns a link that commits batches of runs together with the accepts of their attempts. `None` if each attempt is submitted
+    /// once its intent is durable.
+    fn joint_way(&self) -> Option<Box<dyn JointWay>> {
+        None
+    }
 
     /// Waits without a limit for the end of an execution.
     fn wait_for_end(

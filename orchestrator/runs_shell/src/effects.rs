@@ -1,7 +1,6 @@
 //! Does what leaves runs, and hands back what came of it. Decides nothing about a run.
 
 mod recorded;
-mod room;
 
 use std::sync::Arc;
 
@@ -18,21 +17,23 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::attempt::{Attempt, not_submitted};
 use crate::catalogue::profiles_of;
 use crate::contract_port::ContractPort;
 use crate::error::CallError;
 use crate::handle::RunsHandle;
+use crate::joint::Joint;
 use crate::learning::learnt;
 use crate::limits::{CHILD_PAUSE, RECORDS_QUEUE_MAX, STORED_PAUSE};
 use crate::message::{Outgoing, Returned};
 use crate::planner;
-use crate::port::{Attempt, Attempts, not_submitted};
+use crate::port::Attempts;
 use crate::saved::find_plan;
 use crate::seen::SeenActions;
+use crate::slots::{Slot, Slots};
 use crate::turns::Turns;
 use crate::wanted::Wanted;
 use crate::wanted_plan::WantedPlan;
-use room::{Place, Room};
 
 /// Limits of what is done at a time.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +56,20 @@ pub fn perform<C: ContractPort>(
     let (records, asked) = mpsc::channel(RECORDS_QUEUE_MAX);
     runs.ask_for_records_by(records);
     let answered = recorded::answer(contract.clone(), asked);
+    let (room, nested) = (
+        Slots::new(config.max_executions),
+        Slots::new(config.max_executions),
+    );
+    if let Some(way) = contract.joint_way() {
+        runs.join_by(|back| Joint::new(way, back, (room.clone(), nested.clone())));
+    }
     let attempts = Attempts::new(contract, runs.seen().clone());
     let watching = runs.clone();
     let effects = Effects {
         attempts: attempts.clone(),
         runs: runs.clone(),
-        room: Room::new(config.max_executions),
-        nested: Room::new(config.max_executions),
+        room,
+        nested,
         waiting: Turns::new(),
         waiting_bytes: 0,
         waiting_bytes_max: config.waiting_bytes,
@@ -80,9 +88,9 @@ pub fn perform<C: ContractPort>(
 struct Effects<C> {
     attempts: Attempts<C>,
     runs: RunsHandle,
-    room: Room,
+    room: Slots,
     /// For what is nested in executions.
-    nested: Room,
+    nested: Slots,
     waiting: Turns<RunId, Waiting>,
     /// Bytes of the large requests that wait in memory.
     waiting_bytes: usize,
@@ -227,10 +235,10 @@ impl<C: ContractPort> Effects<C> {
     /// Submits a nested attempt first while few of them are open, since its parent waits for it. Further ones
     /// wait like all others.
     fn submit_or_wait(&mut self, run_id: RunId, attempt: Attempt, is_nested: bool) {
-        if is_nested && let Some(place) = self.nested.place(attempt.request.len()) {
+        if is_nested && let Some(place) = self.nested.take(attempt.request.len()) {
             self.submit(run_id, attempt, None, Some(place), false);
         } else if self.waiting.first().is_none()
-            && let Some(place) = self.room.place(attempt.request.len())
+            && let Some(place) = self.room.take(attempt.request.len())
         {
             self.submit(run_id, attempt, None, Some(place), false);
         } else {
@@ -253,16 +261,18 @@ impl<C: ContractPort> Effects<C> {
         }
         self.waiting_bytes += waiting.bytes_in_memory();
         self.waiting.push(run_id, waiting);
+        self.room.is_waited_for(true);
     }
 
     fn submit_waiting(&mut self) {
         while let Some(next) = self.waiting.first()
-            && let Some(place) = self.room.place(next.n_bytes)
+            && let Some(place) = self.room.take(next.n_bytes)
             && let Some((run_id, next)) = self.waiting.pop()
         {
             self.waiting_bytes -= next.bytes_in_memory();
             self.submit(run_id, next.attempt, next.stored, Some(place), true);
         }
+        self.room.is_waited_for(self.waiting.first().is_some());
     }
 
     fn submit(
@@ -270,12 +280,12 @@ impl<C: ContractPort> Effects<C> {
         run_id: RunId,
         mut attempt: Attempt,
         stored: Option<[u8; 32]>,
-        place: Option<Place>,
+        place: Option<Slot>,
         has_waited: bool,
     ) {
         let (attempts, runs) = (self.attempts.clone(), self.runs.clone());
         self.under_way.spawn(async move {
-            let (_execution, submission) = place.map(Place::split).unzip();
+            let (_execution, submission) = place.map(Slot::split).unzip();
             let execution_id = attempt.execution_id;
             let wanted = Wanted {
                 runs: runs.clone(),

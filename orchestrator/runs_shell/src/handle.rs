@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::error::CallError;
 use crate::evaluator::Evaluator;
 use crate::follow::{Follow, FollowAll, Follows};
+use crate::joint::{Context, Joint, JointSlot};
 use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Received, Returned, Room, StoreWorkOf};
@@ -52,6 +53,7 @@ struct Shared {
     tally: Tally,
     records: OnceLock<tokio::sync::mpsc::Sender<ExecutionQuestion>>,
     evaluator: Evaluator,
+    joint: JointSlot,
     is_closed: AtomicBool,
 }
 
@@ -96,6 +98,7 @@ impl RunsHandle {
             tally,
             records: OnceLock::new(),
             evaluator: Evaluator::default(),
+            joint: JointSlot::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -334,6 +337,28 @@ impl RunsHandle {
     pub fn returned(&self, returned: Returned) {
         // The thread may have ended; then the next start asks again.
         let _ended = self.send(Message::Returned(returned));
+    }
+
+    /// Adds the link by which attempts share commits with their runs.
+    pub(crate) fn join_by(&self, joint: impl FnOnce(Context) -> Joint) {
+        let runs = self.clone();
+        self.0.joint.set(joint(Context {
+            clock: self.clock(),
+            rights: self.rights(),
+            seen: self.seen().clone(),
+            back: Arc::new(move |returned| runs.returned(returned)),
+        }));
+    }
+
+    /// Returns the slot of that link.
+    pub(crate) fn joint(&self) -> JointSlot {
+        self.0.joint.clone()
+    }
+
+    /// Waits until the thread has ended.
+    pub async fn ended(&self) {
+        let mut endings = self.endings();
+        while endings.changed().await.is_ok() {}
     }
 
     /// Refuses further calls that change something. What is under way goes on.

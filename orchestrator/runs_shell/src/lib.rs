@@ -11,7 +11,9 @@ mod live;
 
 mod rights;
 
+mod attempt;
 mod contract_port;
+mod slots;
 
 mod error;
 
@@ -62,24 +64,25 @@ mod records;
 mod wanted;
 
 mod effects;
+mod joint;
 
 pub use aside::WorkOwner;
 pub use caught_up::CaughtUp;
 pub use clock::Clock;
-pub use contract_port::{ContractPort, EndedExecution, PortRefusal};
+pub use contract_port::{ContractPort, EndedExecution, JointWay, Leaving, LinkedAttempt, PortRefusal};
 pub use effects::{EffectsConfig, perform};
 pub use error::CallError;
 pub use evaluations::HeldBytes;
 pub use evaluator::Evaluator;
 pub use follow::{Follow, FollowAll};
 pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
-pub use message::{Child, Outgoing, Returned};
+pub use message::{Child, LinkedEnd, Outgoing, Returned};
 pub use readers::RunReaders;
 pub use records::{ExecutionRecord, ParentExecution};
 pub use rights::{Origin, Rights, StillPermits};
 pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
-pub use store_port::{StorePort, StoreRequest};
+pub use store_port::{Joined, StorePort, StoreRequest, WaitingBatch};
 pub use tally::{Happened, Tally};
 pub use trace_runs::TraceRuns;
 pub use wanted_plan::WantedPlan;

@@ -146,8 +146,26 @@ pub enum Returned {
     Input(RunId, Input),
     /// An attempt is accepted and has no outcome yet.
     UnderWay(ExecutionId),
+    /// End of an attempt that was accepted with its intent.
+    Ended(LinkedEnd),
     /// The plan of a child run with what is known of its actions, or why there is none.
     Plan(Child, Result<(Arc<Plan>, Vec<ActionProfile>), String>),
+}
+
+/// End of an attempt that was accepted with its intent.
+pub struct LinkedEnd {
+    pub(crate) run_id: RunId,
+    pub(crate) is_durable: bool,
+    /// Reads the end.
+    pub(crate) input: Box<dyn FnOnce() -> Input + Send>,
+}
+
+impl std::fmt::Debug for LinkedEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LinkedEnd")
+            .field("run_id", &self.run_id)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A call that may change something. Answered once what it changed is durable.

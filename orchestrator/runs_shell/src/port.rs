@@ -2,17 +2,17 @@
 
 mod pauses;
 mod recorded;
-mod settled;
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, Namespace, codes};
 use escapement_process::unix_ms;
-use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
+use escapement_run::outcome::{AttemptOutcome, ContractEnd};
 use escapement_wire::v1;
-use prost::Message;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
+use crate::attempt::{
+    Attempt, PreparedAttempt, end, failed, judged, judged_by_action, known_as_assigned, prepared,
+};
 use crate::contract_port::{ContractPort, EndedExecution, PortRefusal};
 use crate::handle::RunsHandle;
 use crate::learning::save_said;
@@ -20,27 +20,10 @@ use crate::limits::{
     ACTIONS_INTERVAL, ACTIONS_PAUSE_FACTOR, ACTIONS_PAUSE_MIN, CONTRACT_PATIENCE, WAIT_CYCLE,
 };
 use crate::message::Returned;
-use crate::rights::Origin;
 use crate::seen::SeenActions;
 use crate::wanted::Wanted;
 use pauses::Pauses;
 pub(crate) use recorded::{explanation, parent, record};
-
-/// An attempt.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    /// In which namespace and in whose name.
-    pub(crate) origin: Origin,
-    pub(crate) execution_id: ExecutionId,
-    /// The encoded `SubmitPlanRequest`.
-    pub(crate) request: Bytes,
-    /// Lead of the times in it over the clock of runs, milliseconds.
-    pub(crate) ahead_ms: u64,
-    pub(crate) attempt_ms: u64,
-    pub(crate) seen: bool,
-    /// True if its output may hold a plan, whose expressions are looked at.
-    pub(crate) plans: bool,
-}
 
 /// The way of attempts to the contract. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -91,29 +74,19 @@ impl<C: ContractPort> Attempts<C> {
         submission: impl Send,
         wanted: &Wanted,
     ) -> AttemptOutcome {
-        let mut request = match v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request)) {
-            Ok(request) => request,
+        let prepared = prepared(&attempt, wanted.runs.clock());
+        // The request is not kept until the end.
+        attempt.request = Bytes::new();
+        let PreparedAttempt {
+            request,
+            step_id,
+            action,
+        } = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
         };
-        // RUN-7.8: for runs a deadline is a time of theirs, and the contract goes by the wall clock.
-        if let Some(deadline_ms) = &mut request.deadline_ms {
-            let wall_ahead_ms = wanted.runs.clock().wall_ahead_ms();
-            *deadline_ms = deadline_ms
-                .saturating_add(wall_ahead_ms)
-                .saturating_sub_unsigned(attempt.ahead_ms);
-        }
-        let plan = request.plan.as_ref();
-        // The rest of the request is not kept until the end.
-        let step = plan.and_then(|plan| plan.steps.first());
-        let (step_id, action) = step
-            .map(|step| (step.id.clone(), step.action.clone()))
-            .unwrap_or_default();
-        let work = settled::work_of(&request);
+        let work = end::work_of(&request);
         let origin = &attempt.origin;
-        if origin.namespace != Namespace::default() || request.parent_execution_id.is_some() {
-            // What is nested would lie in the namespace of what it is nested in.
-            request.namespace = origin.namespace.to_string();
-        }
         let submitted = match wanted.runs.rights().permit(origin, &action) {
             true => self.submit(request, &attempt, wanted).await,
             false => self.not_permitted(&attempt, &action).await,
@@ -124,18 +97,14 @@ impl<C: ContractPort> Attempts<C> {
             Submitted::Accepted => self.end_of(&attempt, &step_id, wanted).await,
             Submitted::Other => self.end_of_other(&attempt, &step_id, &work, wanted).await,
         };
-        if settled::was_offered(&end) {
-            self.seen.add(&action);
-        }
-        let seen = attempt.seen || self.seen.contains(&action);
-        judged(&end, &attempt, seen)
+        judged_by_action(&end, &attempt, &action, &self.seen)
     }
 
     /// What became of an attempt that its author may not make, or not any more. It may have been submitted before that.
     async fn not_permitted(&self, attempt: &Attempt, action: &str) -> Submitted {
         self.submitted_before(attempt).await.unwrap_or_else(|| {
             let message = format!("who started the run may not have the action {action:?} called");
-            Submitted::Ended(failed(settled::NOT_PERMITTED, &message))
+            Submitted::Ended(failed(end::NOT_PERMITTED, &message))
         })
     }
 
@@ -147,7 +116,7 @@ impl<C: ContractPort> Attempts<C> {
         loop {
             // What this says of the attempt reaches nobody.
             if !wanted.run_lives() {
-                return Submitted::Ended(settled::never_accepted(attempt.execution_id));
+                return Submitted::Ended(end::never_accepted(attempt.execution_id));
             }
             if has_waited && !wanted.is_awaited().await {
                 return self.fenced(attempt).await;
@@ -160,13 +129,13 @@ impl<C: ContractPort> Attempts<C> {
             match refused {
                 // It is certain that nothing was accepted, and that there is no time any more.
                 PortRefusal::NotNow { .. } if unix_ms() >= deadline => {
-                    return Submitted::Ended(settled::never_accepted(attempt.execution_id));
+                    return Submitted::Ended(end::never_accepted(attempt.execution_id));
                 }
                 PortRefusal::NotNow { reason } | PortRefusal::NotKnown { reason } => {
                     pauses.wait(&reason).await
                 }
                 PortRefusal::Never { reason, message } => return Submitted::Ended(failed(&reason, &message)),
-                PortRefusal::Removed => return Submitted::Ended(settled::removed()),
+                PortRefusal::Removed => return Submitted::Ended(end::removed()),
                 PortRefusal::OtherRequest => return Submitted::Other,
             }
         }
@@ -176,7 +145,7 @@ impl<C: ContractPort> Attempts<C> {
     /// A fenced attempt is not submitted any more. It may have been before, and then its end is told.
     async fn fenced(&self, attempt: &Attempt) -> Submitted {
         let before = self.submitted_before(attempt).await;
-        before.unwrap_or_else(|| Submitted::Ended(settled::never_accepted(attempt.execution_id)))
+        before.unwrap_or_else(|| Submitted::Ended(end::never_accepted(attempt.execution_id)))
     }
 
     /// What became of the attempt if it was submitted; `None` if it never was.
@@ -191,7 +160,7 @@ impl<C: ContractPort> Attempts<C> {
                 PortRefusal::NotNow { reason } | PortRefusal::NotKnown { reason } => {
                     pauses.wait(&reason).await
                 }
-                PortRefusal::Removed => return Some(Submitted::Ended(settled::removed())),
+                PortRefusal::Removed => return Some(Submitted::Ended(end::removed())),
                 PortRefusal::Never { .. } | PortRefusal::OtherRequest => return None,
             }
         }
@@ -210,13 +179,13 @@ impl<C: ContractPort> Attempts<C> {
             let reason = match ended {
                 Ok(ended) => {
                     let assigned = self.was_assigned(attempt, &ended).await;
-                    return settled::end(ended.result, step_id, assigned);
+                    return end::contract_end(ended.result, step_id, assigned);
                 }
                 Err(refused) => match refused {
                     // RUN-5.1: it was accepted, and is not there any more.
-                    PortRefusal::Removed => return settled::removed(),
+                    PortRefusal::Removed => return end::removed(),
                     PortRefusal::Never { reason, .. } if reason == "EXECUTION_NOT_FOUND" => {
-                        return settled::removed();
+                        return end::removed();
                     }
                     PortRefusal::Never { reason, message } => {
                         let trace_id = attempt.origin.trace_id();
@@ -233,12 +202,7 @@ impl<C: ContractPort> Attempts<C> {
 
     /// Returns true unless a worker never had the attempt. After a `PLAN_TIMEOUT` only the record shows that.
     async fn was_assigned(&self, attempt: &Attempt, ended: &EndedExecution) -> bool {
-        let error = ended.result.error.as_ref();
-        let code = error.map(|error| error.error_code.as_str());
-        if code != Some(codes::PLAN_TIMEOUT) {
-            return code != Some(codes::DEADLINE_EXCEEDED);
-        }
-        if let Some(assigned) = ended.assigned {
+        if let Some(assigned) = known_as_assigned(ended) {
             return assigned;
         }
         let mut pauses = Pauses::new(attempt.execution_id);
@@ -268,15 +232,15 @@ impl<C: ContractPort> Attempts<C> {
         wanted: &Wanted,
     ) -> ContractEnd {
         let Ok(execution) = in_time(self.contract.look_up(attempt.execution_id)).await else {
-            return settled::unknown();
+            return end::unknown();
         };
         if !is_own(attempt, &execution) {
-            return settled::unknown();
+            return end::unknown();
         }
         let end = self.end_of(attempt, step_id, wanted).await;
         match in_time(self.contract.accepted(attempt.execution_id)).await {
-            Ok(accepted) if settled::work_of(&accepted) == *work => end,
-            Ok(_) | Err(_) => settled::unknown(),
+            Ok(accepted) if end::work_of(&accepted) == *work => end,
+            Ok(_) | Err(_) => end::unknown(),
         }
     }
 }
@@ -286,35 +250,6 @@ fn is_own(attempt: &Attempt, execution: &v1::Execution) -> bool {
     let origin = &attempt.origin;
     let is_there = execution.namespace == origin.namespace.as_str();
     is_there && origin.is_of(execution.accepted_by.as_ref())
-}
-
-/// Returns the outcome of an attempt that nobody waits for any more: it reaches nobody.
-pub(crate) fn not_submitted(attempt: &Attempt) -> AttemptOutcome {
-    judged(
-        &settled::never_accepted(attempt.execution_id),
-        attempt,
-        attempt.seen,
-    )
-}
-
-fn judged(end: &ContractEnd, attempt: &Attempt, seen: bool) -> AttemptOutcome {
-    classify(end, attempt.attempt_ms, seen)
-}
-
-/// The contract does not take the request, now or later.
-fn failed(reason: &str, message: &str) -> ContractEnd {
-    ContractEnd {
-        output: None,
-        error: Some(ContractError {
-            retry_after_ms: 0,
-            code: reason.to_owned(),
-            message: message.to_owned(),
-            fatal: true,
-            reason: None,
-        }),
-        steps_executed: 0,
-        assigned: false,
-    }
 }
 
 /// Waits for an answer that the contract should have at once.

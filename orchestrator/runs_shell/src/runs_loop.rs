@@ -5,13 +5,13 @@ mod committing;
 mod leaving;
 mod taking;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use escapement_model::RunId;
+use escapement_model::{ExecutionId, RunId};
 use escapement_run::Input;
 use escapement_runs::{Config, NotHandled};
 use escapement_runs_host::{Damaged, RunsHost, guarded, stop_mark};
@@ -28,6 +28,7 @@ use crate::error::CallError;
 use crate::evaluations::Evaluations;
 use crate::follow::Follows;
 use crate::handle::RunsHandle;
+use crate::joint::{Joint, JointSlot};
 use crate::learning::recall_said;
 use crate::live::LiveRuns;
 use crate::message::{Change, Look, Message, Outgoing, Received, Room, StoreWork};
@@ -175,6 +176,9 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
         works: VecDeque::new(),
         answers: Vec::new(),
         looks: Vec::new(),
+        joint: None,
+        joint_slot: handle.joint(),
+        accepted: BTreeSet::new(),
         is_refusing: false,
         is_stopping: false,
         looked_at: Instant::now(),
@@ -185,9 +189,8 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     for run_id in orphans {
         runs.cancel_child(run_id);
     }
-    let thread = std::thread::Builder::new()
-        .name("runs".to_owned())
-        .spawn(move || runs.run());
+    let thread = std::thread::Builder::new().name("runs".to_owned());
+    let thread = thread.spawn(move || runs.run());
     let thread = thread.map_err(|source| StoreFault::Fatal(source.into()))?;
     Ok((handle, RunsThread(thread)))
 }
@@ -222,6 +225,11 @@ struct RunsLoop<S> {
     answers: Vec<(Box<dyn Change>, Room)>,
     /// Looks wait for the commit, so that they see nothing that is not durable.
     looks: Vec<(Box<dyn Look>, Room)>,
+    /// Link by which attempts share commits with their runs.
+    joint: Option<Joint>,
+    joint_slot: JointSlot,
+    /// Attempts that were accepted in the commit of their intents.
+    accepted: BTreeSet<ExecutionId>,
     /// True after a commit that failed and may be tried again.
     is_refusing: bool,
     is_stopping: bool,

@@ -2,17 +2,35 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use escapement_model::RunId;
+use escapement_model::{ExecutionId, RunId};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     BatchOutcome, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval, RunRemoved, RunStore,
     RunsRemoved,
 };
 
+/// A batch on its way to the store, and the way to the thread that waits for it.
+#[derive(Debug)]
+pub struct WaitingBatch {
+    /// Batch.
+    pub batch: RunBatch,
+    /// Takes its outcome.
+    pub answer: SyncSender<Result<Joined, StoreFault>>,
+}
+
+/// Outcome of a batch, and of the attempts whose intents stand in it.
+#[derive(Debug)]
+pub struct Joined {
+    /// That of the batch.
+    pub outcome: BatchOutcome,
+    /// Executions that were accepted in the same commit.
+    pub accepted: Vec<ExecutionId>,
+}
+
 /// A request to the writer of the store.
 pub enum StoreRequest {
     /// Writes a batch, and returns its outcome.
-    Batch(RunBatch, SyncSender<Result<BatchOutcome, StoreFault>>),
+    Batch(WaitingBatch),
     /// Does anything else to the store, between two commits.
     Work(WorkOnStore),
 }
@@ -79,7 +97,9 @@ impl RunStore for StorePort {
         if batch.is_empty() {
             return self.work(|store| store.commit(&RunBatch::new()));
         }
-        self.ask(|answer| StoreRequest::Batch(batch.clone(), answer))
+        let batch = batch.clone();
+        let joined = self.ask(|answer| StoreRequest::Batch(WaitingBatch { batch, answer }))?;
+        Ok(joined.outcome)
     }
 
     fn remove_ended(&mut self, policy: &RunRemoval, now_unix_ms: i64) -> Result<RunsRemoved, StoreFault> {

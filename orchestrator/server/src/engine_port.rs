@@ -1,18 +1,21 @@
 //! The contract of this process for its runs: answers of the engine, and of the store for executions that have left the engine.
 
+mod joint;
+
+use self::joint::EngineWay;
 use crate::grpc::Edge;
 use crate::grpc::caller::Caller;
 use crate::grpc::queries::paging::page_size;
+use crate::host::effects::ended_execution;
 use crate::host::handle::Lane;
 use crate::limits::AUDIT_PAGE_MAX;
 use crate::status::Rejection;
 use crate::storage::readers::ReadClass;
 use escapement_codec::provenance::trace_context;
-use escapement_codec::{execution, fleet, stored};
-use escapement_contract::AuditKind;
+use escapement_codec::{fleet, stored};
 use escapement_engine::{Ended, Input};
 use escapement_model::ExecutionId;
-use escapement_runs_shell::{ContractPort, EndedExecution, Origin, PortRefusal};
+use escapement_runs_shell::{ContractPort, EndedExecution, JointWay, Origin, PortRefusal};
 use escapement_transport::CallClass;
 use escapement_transport::call_class::message_bytes_max;
 use escapement_wire::v1;
@@ -31,14 +34,7 @@ impl EnginePort {
     }
 
     async fn accept(&self, request: v1::SubmitPlanRequest, origin: &Origin) -> Result<(), Status> {
-        let (bytes, bytes_max) = (request.encoded_len(), message_bytes_max(CallClass::Executes));
-        if bytes > bytes_max {
-            let message = format!("the request has {bytes} bytes, the limit is {bytes_max}");
-            return Err(Status::out_of_range(message));
-        }
-        let caller = Caller::within(origin.principal());
-        let trace = origin.trace.as_ref();
-        let trace = trace.and_then(|trace| trace_context(Some(&trace.traceparent), Some(&trace.tracestate)));
+        let (trace, caller) = within(&request, origin)?;
         let (execution_id, live) = self.0.accept(request, trace, &caller).await?;
         if live.is_none() {
             let stored = self.0.stored_execution(execution_id, ReadClass::Submission);
@@ -50,14 +46,7 @@ impl EnginePort {
     async fn end(&self, execution_id: ExecutionId) -> Result<EndedExecution, Status> {
         let wait = |caller| Input::Wait { caller, execution_id };
         match self.0.engine.call(Lane::Reads, wait).await? {
-            Ended::Settled(settlement) => {
-                let mut kinds = settlement.audit.iter().map(|entry| &entry.kind);
-                let is_assigned = |kind: &AuditKind| matches!(kind, AuditKind::AttemptAssigned { .. });
-                Ok(EndedExecution {
-                    result: execution::result(&settlement.result),
-                    assigned: Some(kinds.any(is_assigned)),
-                })
-            }
+            Ended::Settled(settlement) => Ok(ended_execution(&settlement)),
             Ended::Refused(refusal) => Err(Rejection::Refused(refusal).into()),
             Ended::NotLive => Ok(EndedExecution {
                 result: self.0.stored_result(execution_id, ReadClass::Answer).await?.value,
@@ -77,7 +66,26 @@ impl EnginePort {
     }
 }
 
+/// Returns what a run's attempt is submitted with.
+fn within(
+    request: &v1::SubmitPlanRequest,
+    origin: &Origin,
+) -> Result<(Option<v1::StoredTraceContext>, Caller), Status> {
+    let (bytes, bytes_max) = (request.encoded_len(), message_bytes_max(CallClass::Executes));
+    if bytes > bytes_max {
+        let message = format!("the request has {bytes} bytes, the limit is {bytes_max}");
+        return Err(Status::out_of_range(message));
+    }
+    let trace = origin.trace.as_ref();
+    let trace = trace.and_then(|trace| trace_context(Some(&trace.traceparent), Some(&trace.tracestate)));
+    Ok((trace, Caller::within(origin.principal())))
+}
+
 impl ContractPort for EnginePort {
+    fn joint_way(&self) -> Option<Box<dyn JointWay>> {
+        Some(Box::new(EngineWay::new(self.0.clone())))
+    }
+
     async fn submit(&self, request: v1::SubmitPlanRequest, origin: &Origin) -> Result<(), PortRefusal> {
         answer(self.accept(request, origin).await)
     }

@@ -3,4 +3,3 @@
 pub(crate) mod effects;
 pub(crate) mod engine_loop;
 pub(crate) mod handle;
-pub(crate) mod journal;

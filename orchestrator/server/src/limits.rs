@@ -131,9 +131,6 @@ pub(crate) const PEER_BYTES_MAX: usize = 512;
 /// Actions that an operator may declare.
 pub(crate) const DECLARED_ACTIONS_MAX: usize = 1_024;
 
-/// Bytes of lines of the session journal that wait to be written. What does not fit is dropped and counted.
-pub(crate) const JOURNAL_BYTES_MAX: usize = 64 << 20;
-
 /// Streams of workers that have not said anything yet.
 pub(crate) const SILENT_SESSIONS_MAX: usize = 10_000;
 

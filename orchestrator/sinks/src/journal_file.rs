@@ -13,7 +13,7 @@ use tracing::{info, warn};
 ///
 /// # Errors
 /// As the file system fails.
-pub fn open(path: &Path) -> std::io::Result<AppendFile> {
+pub(crate) fn open(path: &Path) -> std::io::Result<AppendFile> {
     let mut file = AppendFile::open(path)?;
     if ends_within_a_line(&file, path)? {
         file.write_all(b"\n")?;
@@ -35,7 +35,7 @@ fn ends_within_a_line(file: &AppendFile, path: &Path) -> std::io::Result<bool> {
 }
 
 /// Writes batches of lines until no more can come. What cannot be written is lost and counted.
-pub fn write_all(out: impl Write, batches: &Receiver<String>, bytes_waiting: &AtomicUsize) {
+pub(crate) fn write_all(out: impl Write, batches: &Receiver<String>, bytes_waiting: &AtomicUsize) {
     let mut appender = Appender {
         out,
         n_lost: 0,

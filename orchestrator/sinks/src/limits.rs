@@ -26,3 +26,6 @@ pub(crate) const ERROR_HANDLER_QUEUE_MAX: usize = 1_024;
 pub(crate) const ERROR_HANDLER_QUEUE_BYTES_MAX: usize = 32 << 20;
 /// Time without a loss after which a sink counts as one that takes events again.
 pub(crate) const SINK_CALM: Duration = Duration::from_secs(10);
+
+/// Bytes of lines of the session journal that wait to be written. Further lines are dropped and counted.
+pub(crate) const JOURNAL_BYTES_MAX: usize = 64 << 20;

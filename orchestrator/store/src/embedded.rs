@@ -84,7 +84,7 @@ impl Embedded {
     /// Opens the store in a directory; creates both if there is none, for this user only. Files of an earlier version are
     /// converted first.
     ///
-    /// Checks that every number is there, that the end of the database is not behind its mark, and that every
+    /// Checks that every number is there, that the end of the database is not dependent its mark, and that every
     /// index on which a lookup or a restart depends agrees with its table; the cost does not depend on the size of records. A store
     /// that is refused is left as it is.
     ///
@@ -215,19 +215,40 @@ fn apply_runs(
 }
 
 impl JointStore for Embedded {
-    fn commit_together(&mut self, writes: &[Write], batch: &RunBatch) -> Result<Together, StoreFault> {
+    fn commit_together(
+        &mut self,
+        writes: &[Write],
+        batch: &RunBatch,
+        dependent: &[Write],
+    ) -> Result<Together, StoreFault> {
         if let Some(refused) = batch.too_large() {
-            return Ok((self.commit_executions(writes)?, Ok(refused)));
+            return Ok(Together {
+                outcomes: self.commit_executions(writes)?,
+                of_runs: Ok(refused),
+                dependent: Vec::new(),
+            });
         }
-        let (outcomes, of_runs) = self.change(|connection, tally| {
+        let together = self.change(|connection, tally| {
             let outcomes = executions::writer::apply(connection, &mut tally.executions, writes)?;
-            match apply_runs(connection, tally, batch) {
-                Err(fault @ StoreFault::CorruptRun { .. }) => Ok((outcomes, Err(fault))),
-                of_runs => Ok((outcomes, Ok(of_runs?))),
-            }
+            let of_runs = match apply_runs(connection, tally, batch) {
+                Err(fault @ StoreFault::CorruptRun { .. }) => Err(fault),
+                of_runs => Ok(of_runs?),
+            };
+            let dependent = match of_runs {
+                Ok(BatchOutcome::Done) => {
+                    executions::writer::apply(connection, &mut tally.executions, dependent)?
+                }
+                _ => Vec::new(),
+            };
+            Ok(Together {
+                outcomes,
+                of_runs,
+                dependent,
+            })
         })?;
-        self.note_accepted(writes, &outcomes);
-        Ok((outcomes, of_runs))
+        self.note_accepted(writes, &together.outcomes);
+        self.note_accepted(dependent, &together.dependent);
+        Ok(together)
     }
 }
 

@@ -83,17 +83,32 @@ pub trait Store: Send {
 
 /// A store of executions and runs. One sync makes writes of both durable.
 pub trait JointStore: Store + RunStore {
-    /// Applies writes of executions and a batch of runs in one transaction; returns after both are durable.
+    /// Applies writes of executions, a batch of runs and writes that need that batch in one transaction; returns after all are
+    /// durable.
     ///
-    /// A refusal of the batch of runs, damage included, concerns that batch alone: the executions are written anyway.
+    /// A refusal of the batch of runs, damage included, concerns that batch and the writes that need it. The other writes are
+    /// applied.
     ///
     /// # Errors
-    /// As [`Store::commit`]: nothing of either was written.
-    fn commit_together(&mut self, writes: &[Write], batch: &RunBatch) -> Result<Together, StoreFault>;
+    /// As [`Store::commit`]: nothing was written.
+    fn commit_together(
+        &mut self,
+        writes: &[Write],
+        batch: &RunBatch,
+        dependent: &[Write],
+    ) -> Result<Together, StoreFault>;
 }
 
-/// Outcomes of the writes of executions, and that of the batch of runs.
-pub type Together = (Vec<Outcome>, Result<BatchOutcome, StoreFault>);
+/// Outcomes of a commit of both.
+#[derive(Debug)]
+pub struct Together {
+    /// Outcomes of the writes of executions.
+    pub outcomes: Vec<Outcome>,
+    /// Outcome of the batch of runs.
+    pub of_runs: Result<BatchOutcome, StoreFault>,
+    /// Outcomes of the writes that need the batch; empty if it was refused.
+    pub dependent: Vec<Outcome>,
+}
 
 /// Reads what is durable. Each call sees one moment: all of a batch or nothing of it.
 ///

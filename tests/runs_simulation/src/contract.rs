@@ -21,6 +21,7 @@ use escapement_store_kit::{Memory, MemoryDisk};
 use escapement_wire::v1;
 use prost::Message as _;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Callers and workers wait in the world.
@@ -30,6 +31,8 @@ pub(crate) struct Simulated;
 impl Links for Simulated {
     type Caller = ExecutionId;
     type Session = usize;
+    type Attempt = Infallible;
+    type RunBatch = Infallible;
 
     fn is_given_up(_: &ExecutionId) -> bool {
         false

@@ -11,6 +11,8 @@ struct Test;
 impl Links for Test {
     type Caller = bool;
     type Session = ();
+    type Attempt = u8;
+    type RunBatch = u8;
 
     fn is_given_up(caller: &bool) -> bool {
         *caller

@@ -11,12 +11,14 @@ use escapement_store::runs::{
 };
 use tracing::{info, warn};
 
+use super::leaving::origin_of;
 use super::{Ending, RunsLoop, Stop, longer};
 use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
 use crate::limits::{REFUSED_PAUSE, REFUSED_PAUSE_MAX};
 use crate::message::{Message, Received, StoreWork};
 use crate::run_log;
+use crate::store_port::Joined;
 use crate::tally::Happened;
 
 /// What came of a commit.
@@ -29,10 +31,16 @@ pub(super) enum Committed {
 impl<S: RunStore> RunsLoop<S> {
     /// Writes what there is. Everything that is written when this returns is durable.
     pub(super) fn write(&mut self) -> Result<(), Stop> {
+        if self.joint.is_none() {
+            self.joint = self.joint_slot.take();
+        }
         let Some(batch) = self.host.poll_batch() else {
+            if let Some(joint) = &mut self.joint {
+                joint.report();
+            }
             return Ok(());
         };
-        match self.commit(&batch, false)? {
+        match self.commit_by(&batch, false, Self::commit_leaving)? {
             Committed::Done => self.tell_followers(&batch),
             Committed::Damaged(_) => self.write_alone(&batch)?,
         }
@@ -128,10 +136,46 @@ impl<S: RunStore> RunsLoop<S> {
 
     /// Tries until the store takes the batch. `after_damage`: a run on which it may build was set aside.
     pub(super) fn commit(&mut self, batch: &RunBatch, after_damage: bool) -> Result<Committed, Stop> {
+        self.commit_by(batch, after_damage, Self::commit_once)
+    }
+
+    /// Commits a batch together with the ends that it builds on.
+    fn commit_once(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
+        match &mut self.joint {
+            Some(joint) if joint.owes() => Ok(joint.commit(batch, Vec::new())?.outcome),
+            _ => self.store.commit(batch),
+        }
+    }
+
+    // RUN-4.2
+    /// Commits the last polled batch. Its attempts are accepted in the same commit if possible.
+    fn commit_leaving(&mut self, batch: &RunBatch) -> Result<BatchOutcome, StoreFault> {
+        // Until then an attempt may have been accepted before the start.
+        let Some(joint) = self.joint.as_mut().filter(|_| self.host.has_told_start()) else {
+            return self.commit_once(batch);
+        };
+        let traces = self.traces.as_deref();
+        let leaving = joint.leaving(&mut self.host, &|run_id, spec, execution_id| {
+            origin_of(traces, run_id, spec, execution_id)
+        });
+        if leaving.is_empty() {
+            return self.commit_once(batch);
+        }
+        let Joined { outcome, accepted } = joint.commit(batch, leaving)?;
+        self.accepted.extend(accepted);
+        Ok(outcome)
+    }
+
+    fn commit_by(
+        &mut self,
+        batch: &RunBatch,
+        after_damage: bool,
+        commit: fn(&mut Self, &RunBatch) -> Result<BatchOutcome, StoreFault>,
+    ) -> Result<Committed, Stop> {
         let mut pause = REFUSED_PAUSE;
         loop {
             let began = Instant::now();
-            match self.store.commit(batch) {
+            match commit(self, batch) {
                 Ok(BatchOutcome::Refused { run_id, conflict }) => {
                     return Ok(Committed::Damaged(why_refused(run_id, &conflict, after_damage)));
                 }

@@ -13,7 +13,7 @@ use crate::aside::WorkOwner;
 use crate::children::{ChildEnd, child_spec, last_entry, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
-use crate::message::{Child, Outgoing, Returned};
+use crate::message::{Child, LinkedEnd, Outgoing, Returned};
 use crate::rights::Origin;
 use crate::trace_runs::TraceRuns;
 use crate::wanted_plan::WantedPlan;
@@ -57,6 +57,9 @@ impl<S: RunStore> RunsLoop<S> {
                 let is_nested = state.spec.is_nested;
                 let (plans, ahead_ms) = (state.stage() == Stage::Planning, state.ahead_ms);
                 self.behind.leaves(execution_id);
+                if self.accepted.remove(&execution_id) {
+                    return;
+                }
                 let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
                 self.send(Outgoing::Submit {
                     run_id,
@@ -232,10 +235,17 @@ impl<S: RunStore> RunsLoop<S> {
         self.input(run_id, input);
     }
 
+    fn take_end(&mut self, ended: LinkedEnd) {
+        let joint = self.joint.as_mut().expect("the attempt was accepted through it");
+        let (run_id, input) = joint.receive(ended);
+        self.take_input(run_id, input);
+    }
+
     pub(super) fn take_returned(&mut self, returned: Returned) {
         match returned {
             Returned::Input(run_id, input) => self.take_input(run_id, input),
             Returned::UnderWay(execution_id) => self.behind.is_under_way(execution_id),
+            Returned::Ended(ended) => self.take_end(ended),
             Returned::Plan(child, Err(why)) => {
                 self.child_ended(child.parent, child.run_id, ChildEnd::never_made(why));
             }
@@ -313,7 +323,7 @@ impl<S: RunStore> RunsLoop<S> {
 }
 
 /// Of an attempt, with what its submission says of its trace.
-fn origin_of(
+pub(super) fn origin_of(
     traces: Option<&dyn TraceRuns>,
     run_id: RunId,
     spec: &Spec,

@@ -134,13 +134,17 @@ impl HandIn {
     }
 
     pub(crate) fn by(self, submitter: Submitter) -> Input {
-        Input::Submit(Submission {
+        Input::Submit(self.submission(submitter))
+    }
+
+    pub(crate) fn submission(self, submitter: Submitter) -> Submission {
+        Submission {
             namespace: namespaces::key(&self.namespace),
             submitter,
             request: self.request,
             fresh_id: self.fresh_id,
             may_nest: self.may_nest,
             until_decided: self.until_decided,
-        })
+        }
     }
 }

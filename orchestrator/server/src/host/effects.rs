@@ -5,10 +5,13 @@ use super::handle::{Channels, Outbound};
 use crate::exit::{EXIT_STORE, stop_here};
 use crate::limits::SESSION_QUEUE_UNIT_BYTES;
 use crate::storage::writer::ToWriter;
+use escapement_codec::execution;
+use escapement_contract::{AuditKind, Settlement};
 use escapement_engine::{Notice, SessionKey, ToWorker};
-use escapement_host::{Host, Output};
+use escapement_host::{Host, Output, ToRuns, refusal};
 use escapement_metrics::Metrics;
 use escapement_model::ExecutionId;
+use escapement_runs_shell::{EndedExecution, LinkedAttempt, WaitingBatch};
 use escapement_sinks::Sinks;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -93,7 +96,35 @@ impl EffectRunner {
             Output::Write(jobs) => {
                 let _writer_ended = self.writer.send(ToWriter::Jobs(jobs));
             }
+            Output::Runs(message) => self.carry_out_for_runs(message),
         }
+    }
+
+    fn carry_out_for_runs(&self, message: ToRuns<LinkedAttempt, WaitingBatch>) {
+        match message {
+            ToRuns::Write { batch, jobs } => {
+                let _writer_ended = self.writer.send(ToWriter::Joint(batch, jobs));
+            }
+            ToRuns::Refuse { batch, failure } => {
+                // The thread waits for this outcome unless it has ended.
+                let _ended = batch.answer.send(Err(refusal(failure)));
+            }
+            ToRuns::Deliver {
+                attempt,
+                settlement,
+                is_durable,
+            } => attempt.deliver(move || ended_execution(&settlement), is_durable),
+        }
+    }
+}
+
+/// Returns an end as runs have it.
+pub(crate) fn ended_execution(settlement: &Settlement) -> EndedExecution {
+    let mut kinds = settlement.audit.iter().map(|entry| &entry.kind);
+    let is_assigned = |kind: &AuditKind| matches!(kind, AuditKind::AttemptAssigned { .. });
+    EndedExecution {
+        result: execution::result(&settlement.result),
+        assigned: Some(kinds.any(is_assigned)),
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::effects::EffectRunner;
 use super::handle::{Channels, EngineInbox, Message};
-use super::journal::Journal;
 use crate::clock::Clock;
 use crate::exit::ExitOnPanic;
 use crate::limits::{GONE_BATCH_MAX, LOADED_BATCH_MAX, STORED_BATCH_MAX};
@@ -14,6 +13,7 @@ use escapement_codec::namespaces::share_out;
 use escapement_engine::EngineConfig;
 use escapement_host::recovery::Unsettled;
 use escapement_host::{Batch, Host, Route};
+use escapement_sinks::SessionJournal;
 use std::iter;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,7 +31,7 @@ pub(crate) struct EngineStart {
     pub(crate) stored: StoredReceiver,
     pub(crate) loaded: mpsc::UnboundedReceiver<Loaded>,
     pub(crate) effects: EffectRunner,
-    pub(crate) journal: Journal,
+    pub(crate) journal: SessionJournal,
 }
 
 /// Starts the thread. It recovers first, so an input that is sent at once comes after.
@@ -62,7 +62,7 @@ struct EngineLoop {
     /// Of the same batch, as they came.
     messages: Vec<Message>,
     /// Last, so that it is dropped last: its end waits for a file, and nothing else should.
-    journal: Journal,
+    journal: SessionJournal,
 }
 
 impl EngineLoop {
@@ -113,6 +113,7 @@ impl EngineLoop {
                 n_received
             }
             n = self.inbox.gone.recv_many(&mut self.batch.gone, GONE_BATCH_MAX) => n,
+            n = self.inbox.from_runs.recv_many(&mut self.batch.from_runs, 1) => n,
             // Without a policy there is no change, ever.
             Ok(()) = self.access.changed() => {
                 let shares = share_out(&self.access.borrow_and_update());
@@ -140,6 +141,10 @@ impl EngineLoop {
                 break;
             };
             self.batch.gone.push(caller);
+        }
+        // The thread of runs waits for each of its batches.
+        while let Ok(said) = self.inbox.from_runs.try_recv() {
+            self.batch.from_runs.push(said);
         }
     }
 

@@ -5,6 +5,7 @@ mod lanes;
 
 use escapement_engine::{Answer, Caller, CallerId, Input, Reply, SessionKey, ToWorker};
 use escapement_host::Links;
+use escapement_runs_shell::{LinkedAttempt, WaitingBatch};
 use escapement_wire::worker::v1::session_response::Message as LastMessage;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub(crate) enum Message {
     Stop,
 }
 
+/// Message of the thread of runs.
+pub(crate) type FromRuns = escapement_host::FromRuns<LinkedAttempt, WaitingBatch>;
+
 /// Where the engine's answers to an input go.
 pub(crate) type Route = escapement_host::Route<Channels>;
 
@@ -36,6 +40,8 @@ pub(crate) struct Channels;
 impl Links for Channels {
     type Caller = Box<dyn AnswerSlot>;
     type Session = SessionLink;
+    type Attempt = LinkedAttempt;
+    type RunBatch = WaitingBatch;
 
     fn is_given_up(caller: &Self::Caller) -> bool {
         caller.is_given_up()
@@ -119,6 +125,7 @@ pub(crate) enum CallError {
 pub(crate) struct EngineInbox {
     pub(crate) messages: LaneReceivers,
     pub(crate) gone: mpsc::UnboundedReceiver<CallerId>,
+    pub(crate) from_runs: mpsc::UnboundedReceiver<FromRuns>,
 }
 
 /// The edge's way to the engine. Cheap to clone.
@@ -131,6 +138,8 @@ struct Shared {
     /// Callers that gave up. Unbounded, because `drop` cannot wait, and yet bounded: at most one entry for each
     /// call that went through a lane, and every batch takes more of these than it takes calls from the lanes.
     gone: mpsc::UnboundedSender<CallerId>,
+    /// Unbounded, and yet bounded: the thread of runs waits for each of its batches.
+    from_runs: mpsc::UnboundedSender<FromRuns>,
     // Numbers are drawn here and not by the engine's thread, because a caller that gives up must know its
     // own.
     next_caller: AtomicU64,
@@ -141,9 +150,11 @@ struct Shared {
 pub(crate) fn link() -> (EngineHandle, EngineInbox) {
     let (lanes, messages) = lanes::lanes();
     let (gone, gone_rx) = mpsc::unbounded_channel();
+    let (from_runs, from_runs_rx) = mpsc::unbounded_channel();
     let shared = Shared {
         lanes,
         gone,
+        from_runs,
         next_caller: AtomicU64::new(1),
         next_session: AtomicU64::new(1),
     };
@@ -152,6 +163,7 @@ pub(crate) fn link() -> (EngineHandle, EngineInbox) {
         EngineInbox {
             messages,
             gone: gone_rx,
+            from_runs: from_runs_rx,
         },
     )
 }
@@ -228,7 +240,15 @@ impl EngineHandle {
         let _ended_already = self.send(Lane::Control, Message::Stop).await;
     }
 
-    fn new_caller(&self) -> CallerId {
+    /// Sends a message of the thread of runs to the engine.
+    ///
+    /// # Errors
+    /// [`EngineGone`] if the engine has ended.
+    pub(crate) fn send_of_runs(&self, said: FromRuns) -> Result<(), EngineGone> {
+        self.0.from_runs.send(said).map_err(|_| EngineGone)
+    }
+
+    pub(crate) fn new_caller(&self) -> CallerId {
         CallerId(self.0.next_caller.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -75,6 +75,8 @@ pub(crate) async fn drain(mut serving: Serving, grace_ms: u64) -> Result<(), Fai
     // First runs, which the next start takes up where they are.
     if let Some(runs) = &serving.runs {
         runs.stop();
+        // The last writes of the thread go through the engine.
+        runs.ended().await;
     }
     // Then the engine, so that every call that waits gets its answer while connections still stand.
     serving.engine.stop().await;

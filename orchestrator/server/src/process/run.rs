@@ -3,7 +3,7 @@
 use super::drain;
 use super::drain::Serving;
 use super::figures;
-use super::runs::{self, Runs};
+use super::runs::Runs;
 use super::security::{self, Entrance, Security, few_files};
 use super::stores::{close_acts, open_store, start_scrub};
 use crate::clock::Clock;
@@ -15,7 +15,6 @@ use crate::host::effects::EffectRunner;
 use crate::host::engine_loop;
 use crate::host::engine_loop::EngineStart;
 use crate::host::handle;
-use crate::host::journal::Journal;
 use crate::limits::{BLOCKING_THREADS_KEPT, BLOCKING_THREADS_MAX};
 use crate::storage::readers::Readers;
 use crate::storage::retention::Maintenance;
@@ -31,7 +30,7 @@ use escapement_process::telemetry::InitError;
 use escapement_process::{files, priority, service};
 use escapement_runs_api::webhooks;
 use escapement_runs_shell::{CaughtUp, RunsHandle, StorePort};
-use escapement_sinks::{CannotStart, Deliveries, Sinks};
+use escapement_sinks::{CannotStart, Deliveries, SessionJournal, Sinks};
 use escapement_store::{Embedded, Reader, Store};
 use escapement_traces::{Flush, SERVICE_NAME, Traces};
 use escapement_transport::reload::Looks;
@@ -68,7 +67,7 @@ pub fn run(config: &Config) -> Result<(), Failure> {
     let events = sinks.subscribers();
     let engine_config = config.engine(boot_id, token_key);
     let greeting = greeting(config, &engine_config);
-    let journal = Journal::start(config.session_journal.as_deref(), boot_id, clock.now())?;
+    let journal = start_journal(config, boot_id, clock)?;
     log_start(config, boot_id, &recovered);
     let scribe = close_acts(config, boot_id, &mut store, clock)?;
 
@@ -135,7 +134,11 @@ fn maintenance(
     newest_ms: Option<i64>,
     deliveries: &Deliveries,
 ) -> (Maintenance, CaughtUp) {
-    let caught_up = runs::caught_up(config);
+    // Without runs nothing reads the results of before the start.
+    let caught_up = match config.no_runs {
+        true => CaughtUp::already(),
+        false => CaughtUp::default(),
+    };
     let maintenance = Maintenance::new(config.removal(), clock, newest_ms, deliveries.mark());
     (maintenance.once(caught_up.clone()), caught_up)
 }
@@ -280,21 +283,29 @@ fn stop_signal(reloads: Option<Looks>) -> Pin<Box<dyn Future<Output = ()> + Send
     }
 }
 
+fn start_journal(config: &Config, boot_id: BootId, clock: Clock) -> Result<SessionJournal, Failure> {
+    let started = SessionJournal::start(config.session_journal.as_deref(), boot_id, clock.now());
+    started.map_err(|fault| cannot_start("--session-journal", fault))
+}
+
+/// Returns the reason why a file that a flag names is not appended to.
+fn cannot_start(setting: &'static str, fault: CannotStart) -> Failure {
+    match fault {
+        CannotStart::Append { path, source } => Failure::Append {
+            setting,
+            path,
+            source,
+        },
+        CannotStart::Thread(source) => no_thread(source),
+    }
+}
+
 /// Call it inside of the edge's runtime.
 fn start_sinks(config: &Config, security: &Security, edge: &Runtime) -> Result<(Sinks, Deliveries), Failure> {
     let _entered = edge.enter();
     let error_handler = config.error_handler_path.as_deref();
-    let sinks = Sinks::start(&config.events, error_handler).map_err(|fault| match fault {
-        CannotStart::Append { path, source } => Failure::Append {
-            setting: "--error-handler-path",
-            path,
-            source,
-        },
-        CannotStart::Thread(source) => Failure::System {
-            what: "thread for the error handler",
-            source,
-        },
-    })?;
+    let sinks = Sinks::start(&config.events, error_handler);
+    let sinks = sinks.map_err(|fault| cannot_start("--error-handler-path", fault))?;
     let (file, events) = (security.sinks.clone(), sinks.subscribers());
     let deliveries = Deliveries::open(file, &config.store_path, &config.events, &events);
     Ok((sinks, deliveries))

@@ -25,15 +25,6 @@ pub(crate) struct Runs {
     thread: RunsThread<StorePort>,
 }
 
-/// Returns the mark for the retention of the contract. Without runs that read its results the mark is already
-/// set.
-pub(crate) fn caught_up(config: &Config) -> CaughtUp {
-    match config.no_runs {
-        true => CaughtUp::already(),
-        false => CaughtUp::default(),
-    }
-}
-
 impl Runs {
     /// Takes up what the store holds, and lets it go on. The contract is there already.
     pub(crate) fn start(

@@ -5,14 +5,13 @@ use super::retention::Maintenance;
 use crate::exit::{EXIT_STORE, ExitOnPanic, stop_here};
 use crate::limits::STORE_LOOK_INTERVAL;
 use escapement_engine::WriteOutcome;
-use escapement_host::{Commit, Committer, Job, StoredBatch, WriteQueue, execution_log};
+use escapement_host::{Commit, Committer, Job, JointJobs, StoredBatch, WriteQueue, execution_log};
 use escapement_metrics::Metrics;
 use escapement_operators::{Recording, Scribe};
-use escapement_runs_shell::StoreRequest;
-use escapement_store::runs::{BatchOutcome, RunBatch};
+use escapement_runs_shell::{Joined, StoreRequest, WaitingBatch};
 use escapement_store::{JointStore, StoreFault};
 use escapement_traces::Traces;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -34,6 +33,8 @@ pub(crate) enum ToWriter {
     Record(Recording),
     /// Requests of the thread of runs, which waits for the answer.
     Runs(StoreRequest),
+    /// Batch of that thread with writes of the engine for the same commit.
+    Joint(WaitingBatch, JointJobs),
 }
 
 /// Starts the thread. It ends, and gives the store back, when nobody has the other end of `asked` any more and everything is written.
@@ -77,7 +78,7 @@ struct Writer<S> {
     /// Taken from the channel and not committed yet, in order.
     waiting: WriteQueue,
     /// The same of runs, whose thread waits for it.
-    of_runs: Option<(RunBatch, SyncSender<Result<BatchOutcome, StoreFault>>)>,
+    of_runs: Option<(WaitingBatch, JointJobs)>,
     maintenance: Maintenance,
     /// `None` if nobody looks at figures.
     metrics: Option<Metrics>,
@@ -89,13 +90,22 @@ impl<S: JointStore> Writer<S> {
     /// Group commit: while one commit runs the next one's writes gather in the channel.
     fn run(mut self) -> S {
         while self.take_waiting() {
-            let commit = self.waiting.poll_commit();
+            let mut commit = self.waiting.poll_commit();
+            let of_runs = self.of_runs.take().map(|(waiting, jobs)| {
+                commit.join(jobs);
+                waiting
+            });
             let began = Instant::now();
-            let stored = self.commit(&commit);
+            let (stored, joined) = self.commit(&commit, of_runs.as_ref());
             let took = began.elapsed();
             if !stored.is_empty() {
                 // The engine ends before the writer when the process stops; then nobody needs the answer.
                 let _engine_ended = self.stored.send(stored.clone());
+            }
+            // The next batch may build on these outcomes, so the engine receives them first.
+            if let Some((waiting, joined)) = of_runs.zip(joined) {
+                // The thread waits for this outcome unless it has ended.
+                let _ended = waiting.answer.send(joined);
             }
             // Behind the answer, for which callers wait.
             let outcomes = commit.jobs.iter().zip(&stored);
@@ -150,21 +160,31 @@ impl<S: JointStore> Writer<S> {
                     .write(self.committer.store_mut(), recording, now, aged);
                 written.unwrap_or_else(|fault| give_up(&fault));
             }
-            ToWriter::Runs(StoreRequest::Batch(batch, answer)) => self.of_runs = Some((batch, answer)),
+            ToWriter::Runs(StoreRequest::Batch(waiting)) => {
+                self.of_runs = Some((waiting, JointJobs::default()));
+            }
+            ToWriter::Joint(waiting, jobs) => self.of_runs = Some((waiting, jobs)),
             ToWriter::Runs(StoreRequest::Work(work)) => work(self.committer.store_mut()),
         }
     }
 
-    fn commit(&mut self, commit: &Commit) -> StoredBatch {
-        let Some((batch, answer)) = self.of_runs.take() else {
+    /// Commits these writes, and a batch of runs with them.
+    fn commit(
+        &mut self,
+        commit: &Commit,
+        of_runs: Option<&WaitingBatch>,
+    ) -> (StoredBatch, Option<Result<Joined, StoreFault>>) {
+        let Some(WaitingBatch { batch, .. }) = of_runs else {
             let stored = self.committer.handle_commit(commit);
-            return stored.unwrap_or_else(|fault| give_up(&fault));
+            return (stored.unwrap_or_else(|fault| give_up(&fault)), None);
         };
-        let together = self.committer.handle_together(commit, &batch);
+        let together = self.committer.handle_together(commit, batch);
         let (stored, of_runs) = together.unwrap_or_else(|fault| give_up(&fault));
-        // Its thread waits for this, or has ended.
-        let _ended = answer.send(of_runs);
-        stored
+        let joined = of_runs.map(|outcome| Joined {
+            outcome,
+            accepted: commit.accepted_with_runs(&stored),
+        });
+        (stored, Some(joined))
     }
 
     fn tell_state(&self) {

@@ -7,7 +7,8 @@ use escapement_model::ExecutionId;
 use escapement_model::RunId;
 use escapement_runs_shell::StorePort;
 use escapement_store::runs::{
-    DefinitionOutcome, DefinitionWrite, RunReader, RunRemoval, RunRemoved, RunStore, RunsRemoved,
+    BatchOutcome, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval, RunRemoved, RunStore,
+    RunsRemoved,
 };
 use escapement_store::{Conflict, Outcome, Reader, Removal, Removed, Store, StoreFault, Together, Write};
 use std::collections::VecDeque;
@@ -67,10 +68,20 @@ impl RunStore for Scripted {
 }
 
 impl JointStore for Scripted {
-    fn commit_together(&mut self, writes: &[Write], _batch: &RunBatch) -> Result<Together, StoreFault> {
+    fn commit_together(
+        &mut self,
+        writes: &[Write],
+        _batch: &RunBatch,
+        dependent: &[Write],
+    ) -> Result<Together, StoreFault> {
+        assert!(dependent.is_empty(), "no attempt is accepted here");
         let outcomes = Store::commit(self, writes)?;
         self.run_batches.push(Some(writes.len()));
-        Ok((outcomes, Ok(BatchOutcome::Done)))
+        Ok(Together {
+            outcomes,
+            of_runs: Ok(BatchOutcome::Done),
+            dependent: Vec::new(),
+        })
     }
 }
 
@@ -147,11 +158,12 @@ fn run_beside_runs(
     let (stored, mut stored_rx) = unbounded_channel();
     let (answer, answered) = sync_channel(1);
     to_writer.send(ToWriter::Jobs(jobs)).unwrap();
-    let request = StoreRequest::Batch(RunBatch::probe(), answer);
+    let batch = RunBatch::probe();
+    let request = StoreRequest::Batch(WaitingBatch { batch, answer });
     to_writer.send(ToWriter::Runs(request)).unwrap();
     drop(to_writer);
     let writer = spawn(store, asked, stored, scribe(), keeping_everything(), (None, None)).unwrap();
-    assert_eq!(answered.recv().unwrap().unwrap(), BatchOutcome::Done);
+    assert_eq!(answered.recv().unwrap().unwrap().outcome, BatchOutcome::Done);
     let store = writer.join().unwrap();
     let stored = stored_rx.try_recv().unwrap();
     (store, stored.into_iter().map(|(_, outcome)| outcome).collect())

@@ -7,8 +7,8 @@ use escapement_run::outcome::{ContractEnd, ContractError};
 use escapement_wire::v1;
 use prost::Message;
 
-/// The end as the result has it.
-pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> ContractEnd {
+/// Returns the end that a result describes.
+pub(crate) fn contract_end(result: v1::PlanResult, step_id: &str, assigned: bool) -> ContractEnd {
     let outputs = result.result_payload.unwrap_or_default();
     let output = match value_of(outputs.as_encoded(), step_id) {
         Some(ValueView::Struct(output)) => Some(Opaque::from_encoded(outputs.as_encoded().slice_ref(output))),
@@ -27,8 +27,8 @@ pub(super) fn end(result: v1::PlanResult, step_id: &str, assigned: bool) -> Cont
     }
 }
 
-/// What the step reported counts, and not that its failure stopped the plan: makes each of these fatal and keeps the
-/// step's own error, with its severity, as the cause.
+/// Returns the error that the step reported. wraps that error in a fatal one and keeps the step's own severity in the
+/// cause.
 fn own_error(mut error: v1::ExecutionError) -> v1::ExecutionError {
     match error.cause.take() {
         Some(cause) if cause.error_code == error.error_code => *cause,
@@ -71,7 +71,7 @@ fn retry_after_ms(context: &Opaque) -> Option<u64> {
 }
 
 /// Returns true if the end shows that a worker had the attempt.
-pub(super) fn was_offered(end: &ContractEnd) -> bool {
+pub(crate) fn was_offered(end: &ContractEnd) -> bool {
     match &end.error {
         None => true,
         Some(error) => {
@@ -86,8 +86,8 @@ pub(super) fn was_offered(end: &ContractEnd) -> bool {
     }
 }
 
-/// It was never accepted, and its deadline has passed: as if it had been, and had not started.
-pub(super) fn never_accepted(execution_id: ExecutionId) -> ContractEnd {
+/// Returns the end of an attempt that was not accepted before its deadline. It equals the end of one that never started.
+pub(crate) fn never_accepted(execution_id: ExecutionId) -> ContractEnd {
     with_error(
         codes::DEADLINE_EXCEEDED,
         format!("execution {execution_id} was not accepted before its deadline"),
@@ -95,18 +95,18 @@ pub(super) fn never_accepted(execution_id: ExecutionId) -> ContractEnd {
 }
 
 /// The code of an attempt that the author of its run may not make.
-pub(super) const NOT_PERMITTED: &str = "ACTION_NOT_PERMITTED";
+pub(crate) const NOT_PERMITTED: &str = "ACTION_NOT_PERMITTED";
 
-/// It was accepted, and its content is gone.
-pub(super) fn removed() -> ContractEnd {
+/// Returns the end of an attempt whose content was removed.
+pub(crate) fn removed() -> ContractEnd {
     with_error(
         "EXECUTION_REMOVED",
         "the execution was accepted, and its result was removed".to_owned(),
     )
 }
 
-/// Another request was executed under the id.
-pub(super) fn unknown() -> ContractEnd {
+/// Returns the end of an attempt whose id another request has.
+pub(crate) fn unknown() -> ContractEnd {
     let mut end = with_error(
         codes::UNKNOWN_ERROR,
         "another request was executed under the id of this attempt".to_owned(),
@@ -133,7 +133,7 @@ fn with_error(code: &str, message: String) -> ContractEnd {
 }
 
 /// Computes a digest of the requested work, equal for an attempt that is sent again with other times.
-pub(super) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
+pub(crate) fn work_of(request: &v1::SubmitPlanRequest) -> [u8; 32] {
     let plan = request.plan.as_ref();
     let steps = plan.into_iter().flat_map(|plan| &plan.steps);
     let steps = steps.map(|step| v1::PlanStep {
@@ -189,7 +189,7 @@ mod tests {
 
     // RUN-4.14
     #[test]
-    fn the_same_work_is_told_by_its_fields_and_not_by_a_text_somewhere_in_it() {
+    fn work_is_compared_by_its_fields_and_not_by_a_text_in_them() {
         let own = work_of(&request(1, "anna", "sha256:1"));
         assert_eq!(work_of(&request(2, "anna", "sha256:1")), own, "sent again later");
         assert_ne!(work_of(&request(1, "anna", "sha256:2")), own);

@@ -1,12 +1,12 @@
 //! The session journal: one line of JSON for every message to and from workers, for people who write workers.
 //! Never waits: lines that the file does not take in time are dropped and counted.
 
-use crate::exit::Failure;
+use crate::error_handler::CannotStart;
+use crate::journal_file;
 use crate::limits::JOURNAL_BYTES_MAX;
 use escapement_codec::session_journal::{Event, dropped, line};
 use escapement_contract::Moment;
 use escapement_model::BootId;
-use escapement_sinks::journal_file;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use tracing::warn;
 
 /// The engine thread's way to the journal; without a file it does nothing.
 #[derive(Debug)]
-pub(crate) struct Journal(Option<Lines>);
+pub struct SessionJournal(Option<Lines>);
 
-/// What waits to be written.
+/// Lines that wait to be written.
 #[derive(Debug)]
 struct Lines {
     /// Lines of this batch, each with its end.
@@ -33,15 +33,14 @@ struct Lines {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Journal {
+impl SessionJournal {
     /// Opens the file, if one is named, and notes that a process lifetime begins.
     ///
     /// # Errors
-    /// If the file cannot be appended to, or there is no thread.
-    pub(crate) fn start(path: Option<&Path>, boot_id: BootId, start: Moment) -> Result<Self, Failure> {
+    /// If the file cannot be appended to, or the operating system gives no thread.
+    pub fn start(path: Option<&Path>, boot_id: BootId, start: Moment) -> Result<Self, CannotStart> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let file = journal_file::open(path).map_err(|source| Failure::Append {
-            setting: "--session-journal",
+        let file = journal_file::open(path).map_err(|source| CannotStart::Append {
             path: path.to_owned(),
             source,
         })?;
@@ -55,17 +54,14 @@ impl Journal {
         Ok(journal)
     }
 
-    fn to(out: impl Write + Send + 'static, bytes_max: usize) -> Result<Self, Failure> {
+    fn to(out: impl Write + Send + 'static, bytes_max: usize) -> Result<Self, CannotStart> {
         let (batches, batches_rx) = channel();
         let bytes_waiting = Arc::new(AtomicUsize::new(0));
         let waiting = Arc::clone(&bytes_waiting);
         let thread = std::thread::Builder::new()
             .name("session-journal".to_owned())
             .spawn(move || journal_file::write_all(out, &batches_rx, &waiting))
-            .map_err(|source| Failure::System {
-                what: "thread for the session journal",
-                source,
-            })?;
+            .map_err(CannotStart::Thread)?;
         Ok(Self(Some(Lines {
             batch: String::new(),
             n_dropped: 0,
@@ -77,7 +73,7 @@ impl Journal {
     }
 
     /// Notes what the engine is about to handle or has just given, if it belongs to a session.
-    pub(crate) fn note(&mut self, now: Moment, event: Event<'_>) {
+    pub fn note(&mut self, now: Moment, event: Event<'_>) {
         self.note_at(now.monotonic_ms, event);
     }
 
@@ -90,7 +86,7 @@ impl Journal {
     }
 
     /// Hands over what was noted, so that it is in the file soon.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if let Some(lines) = &mut self.0 {
             lines.hand_over();
         }
@@ -102,7 +98,7 @@ impl Lines {
         let waiting = self.bytes_waiting.load(Ordering::Relaxed) + self.batch.len();
         if waiting + line.len() > self.bytes_max {
             if self.n_dropped == 0 {
-                warn!("session journal is too slow; lines are dropped");
+                warn!("session journal drops lines");
             }
             self.n_dropped += 1;
             return;
@@ -128,7 +124,7 @@ impl Lines {
         // Relaxed: only the number counts, and nothing else is read by it.
         self.bytes_waiting.fetch_add(batch.len(), Ordering::Relaxed);
         if let Some(batches) = &self.batches {
-            // The thread ends only after this end; a panic of it changes nothing but the journal.
+            // The thread ends only after this end. A panic of the thread affects the journal alone.
             let _panicked = batches.send(batch);
         }
     }

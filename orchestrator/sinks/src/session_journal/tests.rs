@@ -16,7 +16,7 @@ fn closed(session: u64) -> Input {
     Input::SessionClosed(SessionKey(session))
 }
 
-fn note(journal: &mut Journal, session: u64) {
+fn note(journal: &mut SessionJournal, session: u64) {
     journal.note_at(session, Event::Input(&closed(session)));
 }
 
@@ -30,7 +30,7 @@ struct Disk(Arc<Mutex<Written>>);
 #[derive(Default)]
 struct Written {
     content: String,
-    /// How the next writes go, the last first: with a limit of bytes, or an error. Without one all goes well.
+    /// Results of the next writes, the last first: a limit of bytes, or an error. Writes after them succeed.
     writes: Vec<Result<usize, ErrorKind>>,
 }
 
@@ -60,7 +60,7 @@ impl Write for Disk {
 #[test]
 fn lines_are_written_in_their_order_with_each_batch() {
     let disk = Disk::default();
-    let mut journal = Journal::to(disk.clone(), 1 << 20).unwrap();
+    let mut journal = SessionJournal::to(disk.clone(), 1 << 20).unwrap();
     for session in 1..=6 {
         note(&mut journal, session);
         if session % 2 == 0 {
@@ -73,7 +73,7 @@ fn lines_are_written_in_their_order_with_each_batch() {
 
 #[test]
 fn without_a_file_nothing_is_kept() {
-    let mut journal = Journal::start(None, BootId::new([1; 16]), START).unwrap();
+    let mut journal = SessionJournal::start(None, BootId::new([1; 16]), START).unwrap();
     note(&mut journal, 1);
     assert!(journal.0.is_none());
 }
@@ -109,12 +109,12 @@ fn a_file_that_hangs_costs_lines_which_are_counted_and_never_time() {
         opened,
     };
     let bytes_max = 2 * closed_line(1).len();
-    let mut journal = Journal::to(gate, bytes_max).unwrap();
+    let mut journal = SessionJournal::to(gate, bytes_max).unwrap();
     for session in 1..=5 {
         note(&mut journal, session);
         journal.flush();
     }
-    // Lines 1 and 2 wait for the file; 3 to 5 had no room.
+    // Lines 1 and 2 wait for the file; 3 to 5 did not fit.
     reached_rx.recv().unwrap();
     drop(open);
     let lines = journal.0.as_ref().unwrap();
@@ -134,9 +134,9 @@ fn a_file_that_hangs_costs_lines_which_are_counted_and_never_time() {
 }
 
 #[test]
-fn lines_that_are_missing_at_the_end_are_told_as_well() {
+fn lines_that_are_missing_at_the_end_are_counted() {
     let disk = Disk::default();
-    let mut journal = Journal::to(disk.clone(), 10).unwrap();
+    let mut journal = SessionJournal::to(disk.clone(), 10).unwrap();
     note(&mut journal, 1);
     note(&mut journal, 2);
     drop(journal);
@@ -146,7 +146,7 @@ fn lines_that_are_missing_at_the_end_are_told_as_well() {
 #[test]
 fn a_full_disk_costs_lines_and_leaves_no_two_lines_in_one() {
     let disk = Disk::default();
-    // From the end: a part of the first batch, then no room, twice; then room again.
+    // From the end: a part of the first batch, then twice nothing, then the rest.
     disk.0.lock().unwrap().writes = vec![
         Err(ErrorKind::StorageFull),
         Err(ErrorKind::StorageFull),
@@ -173,7 +173,7 @@ fn a_full_disk_costs_lines_and_leaves_no_two_lines_in_one() {
 fn a_file_that_ends_within_a_line_is_continued_on_the_next() {
     let path = std::env::temp_dir().join(format!("escapement-journal-{}", std::process::id()));
     std::fs::write(&path, "{\"t\":1,\"s").unwrap();
-    let boot = || Journal::start(Some(&path), BootId::new([1; 16]), START).unwrap();
+    let boot = || SessionJournal::start(Some(&path), BootId::new([1; 16]), START).unwrap();
     drop(boot());
     drop(boot());
     let content = std::fs::read_to_string(&path).unwrap();
@@ -189,6 +189,6 @@ fn a_file_that_ends_within_a_line_is_continued_on_the_next() {
 #[test]
 fn a_file_that_cannot_be_appended_to_is_refused_and_named() {
     let directory = std::env::temp_dir();
-    let failure = Journal::start(Some(&directory), BootId::new([1; 16]), START).unwrap_err();
-    assert!(failure.to_string().contains("--session-journal"), "{failure}");
+    let failure = SessionJournal::start(Some(&directory), BootId::new([1; 16]), START).unwrap_err();
+    assert!(matches!(failure, CannotStart::Append { .. }), "{failure:?}");
 }
