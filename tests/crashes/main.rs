@@ -20,6 +20,7 @@ mod conversion;
 mod failing;
 mod files;
 mod full_disk;
+mod joint;
 mod kills;
 mod operators;
 mod order;

@@ -81,7 +81,7 @@ fn is_sync_of_a_log(call: &Call) -> bool {
 }
 
 /// Returns the request for a run of so many calls in a chain.
-fn chain(n_steps: usize) -> CreateRunRequest {
+pub(crate) fn chain(n_steps: usize) -> CreateRunRequest {
     let config = json!({"tool_name": WORK, "tool_args": {}});
     let step = |n: usize| json!({"key": format!("call_{n}"), "type": "tool_call", "config": config});
     let steps: Vec<Value> = (0..n_steps).map(step).collect();
