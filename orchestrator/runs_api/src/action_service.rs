@@ -7,14 +7,11 @@ use escapement_model::opaque::{ValueView, value};
 use escapement_run::catalogue::SCHEMA_BYTES_MAX;
 use escapement_run::json::value_of_json;
 use escapement_run::spec::{ActionProfile, EffectClass, Risk};
-use escapement_runs_shell::CallError;
-use escapement_runs_shell::RunsHandle;
+use escapement_runs_host::{Deciding, RunsHost};
 use escapement_runs_shell::limits::PROFILES_MAX;
+use escapement_runs_shell::{CallError, Decided, RunsHandle};
 use escapement_store::StoreFault;
-use escapement_store::runs::{
-    DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
-    RunReader, RunStore,
-};
+use escapement_store::runs::{DefinitionChange, DefinitionKind, DefinitionPut, RunReader};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::action_profile;
 use escapement_wire::runs::v1::action_service_server::ActionService;
@@ -41,42 +38,38 @@ impl Actions {
     async fn put(&self, profile: Option<v1::ActionProfile>) -> Result<v1::ActionProfile, Rejection> {
         let profile = read(profile)?;
         let name = profile.action.clone();
-        let record = Bytes::from(profile.encode_to_vec());
-        let work = move |store: &mut dyn RunStore, reader: &dyn RunReader, now| {
-            let is_known = {
-                let known = reader.definition(DefinitionKind::ActionProfile, &name);
-                match known {
-                    // A damaged one is written anew.
-                    Err(StoreFault::CorruptDefinition { .. }) => {
-                        delete(store, &name)?;
-                        false
-                    }
-                    known => known?.is_some(),
-                }
-            };
-            if !is_known && reader.n_definitions(DefinitionKind::ActionProfile)? >= PROFILES_MAX {
-                return Ok(Ok(None));
-            }
-            let outcome = store.define(&DefinitionWrite {
-                kind: DefinitionKind::ActionProfile,
-                name,
-                expected: ExpectedVersion::Any,
-                change: DefinitionChange::Put(DefinitionPut {
-                    namespace: Namespace::default(),
-                    owner: None,
-                    priority: 0,
-                    at: now,
-                    record,
-                    contents: Vec::new(),
-                    pinned: Vec::new(),
-                }),
-            })?;
-            match outcome {
-                DefinitionOutcome::TooLarge(bound) => Ok(Err(CallError::TooLarge(bound.to_string()))),
-                _ => Ok(Ok(Some(now))),
-            }
+        let put = DefinitionPut {
+            namespace: Namespace::default(),
+            owner: None,
+            priority: 0,
+            at: 0,
+            record: Bytes::from(profile.encode_to_vec()),
+            contents: Vec::new(),
+            pinned: Vec::new(),
         };
-        let Some(at) = self.runs.with_store(work).await?? else {
+        if let Err(bound) = put.check_bounds() {
+            return Err(CallError::TooLarge(bound.to_string()).into());
+        }
+        let decide = move |deciding: &Deciding<'_>| {
+            let is_known = match deciding.definition(PROFILE, &name) {
+                // A damaged one is written anew.
+                Err(StoreFault::CorruptDefinition { .. }) => true,
+                known => known?.is_some(),
+            };
+            if !is_known && deciding.n_definitions(PROFILE)? >= PROFILES_MAX {
+                return Ok(Decided::Answer(None));
+            }
+            let (name, put) = (name.clone(), put.clone());
+            Ok(Decided::write(
+                put.record.len(),
+                move |host: &mut RunsHost, now| {
+                    let put = DefinitionPut { at: now, ..put };
+                    host.define(PROFILE, &name, DefinitionChange::Put(put));
+                    Some(now)
+                },
+            ))
+        };
+        let Some(at) = self.runs.decide(None, decide).await? else {
             return Err(Rejection::failed(
                 "PROFILES_FULL",
                 format!("There are {PROFILES_MAX} profiles of actions, as many as there may be."),
@@ -90,10 +83,24 @@ impl Actions {
         fields.text("action", &action, 1..=ACTION_CHARS_MAX);
         fields.conclude()?;
         let name = action.clone();
-        let work = move |store: &mut dyn RunStore, _: &dyn RunReader, _now| delete(store, &name);
-        match self.runs.with_store(work).await? {
-            DefinitionOutcome::Done { .. } => Ok(()),
-            _ => Err(Rejection::NotFound {
+        let decide = move |deciding: &Deciding<'_>| {
+            let is_there = match deciding.definition(PROFILE, &name) {
+                // A damaged one can be deleted.
+                Err(StoreFault::CorruptDefinition { .. }) => true,
+                found => found?.is_some(),
+            };
+            if !is_there {
+                return Ok(Decided::Answer(false));
+            }
+            let name = name.clone();
+            Ok(Decided::write(0, move |host: &mut RunsHost, _now| {
+                host.define(PROFILE, &name, DefinitionChange::Delete);
+                true
+            }))
+        };
+        match self.runs.decide(None, decide).await? {
+            true => Ok(()),
+            false => Err(Rejection::NotFound {
                 reason: "PROFILE_NOT_FOUND",
                 message: format!("No profile is kept of the action {action}."),
             }),
@@ -126,15 +133,6 @@ impl Actions {
             next_page_token: next.unwrap_or_default(),
         })
     }
-}
-
-fn delete(store: &mut dyn RunStore, name: &str) -> Result<DefinitionOutcome, StoreFault> {
-    store.define(&DefinitionWrite {
-        kind: DefinitionKind::ActionProfile,
-        name: name.to_owned(),
-        expected: ExpectedVersion::Any,
-        change: DefinitionChange::Delete,
-    })
 }
 
 fn read(profile: Option<v1::ActionProfile>) -> Result<ActionProfile, Rejection> {
@@ -261,6 +259,7 @@ impl ActionService for Actions {
     }
 }
 
+const PROFILE: DefinitionKind = DefinitionKind::ActionProfile;
 /// Types that an action produces, and alternatives that it has.
 const NAMES_MAX: usize = 16;
 /// What page tokens of this list are made for.

@@ -6,7 +6,8 @@ use escapement_access::Denial;
 use escapement_model::RunId;
 use escapement_run::RefusedReason;
 use escapement_run::plan::Violations;
-use escapement_runs_shell::CallError;
+use escapement_runs_shell::{CallError, Decided};
+use escapement_store::StoreFault;
 use escapement_store::runs::RemovedRun;
 use escapement_transport::refusal::{again_later, cut, invalid, of_denial, plain, violation};
 use tonic::{Code, Status};
@@ -177,6 +178,7 @@ fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
         CallError::TooLarge(_) => (Code::InvalidArgument, TOO_LARGE),
         CallError::RequestIdReused => (Code::AlreadyExists, "REQUEST_ID_REUSED"),
         CallError::EtagMismatch => (Code::Aborted, "ETAG_MISMATCH"),
+        CallError::Contended => return again_later(Code::Aborted, "CONTENDED", message, []),
         CallError::Full => return again_later(Code::ResourceExhausted, "RUNS_FULL", message, []),
         CallError::Overloaded => return again_later(Code::ResourceExhausted, "OVERLOADED", message, []),
         CallError::StoreFull => return again_later(Code::ResourceExhausted, "STORE_FULL", message, []),
@@ -187,6 +189,12 @@ fn of_call(run_id: Option<RunId>, error: &CallError) -> Status {
         Some(run_id) => plain(code, reason, cut(message), [("run_id", run_id.to_string())]),
         None => plain(code, reason, cut(message), []),
     }
+}
+
+/// Ends a decision: nothing is written, and the call is refused.
+#[expect(clippy::unnecessary_wraps, reason = "decisions read, and that may fail")]
+pub(crate) fn refused<T>(why: impl Into<Rejection>) -> Result<Decided<Result<T, Rejection>>, StoreFault> {
+    Ok(Decided::Answer(Err(why.into())))
 }
 
 /// A run that was removed, with what is left of it.

@@ -7,9 +7,9 @@ mod service;
 use bytes::Bytes;
 use escapement_model::limits::NAME_CHARS_MAX;
 use escapement_model::{Namespace, PlanId};
-use escapement_runs_host::{EventKind, RunsHost, event};
+use escapement_runs_host::{Deciding, EventKind, RunsHost, event};
 use escapement_runs_shell::saved::SavedPlan;
-use escapement_runs_shell::{CallError, RunsHandle};
+use escapement_runs_shell::{CallError, Decided, RunsHandle};
 use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKey, DefinitionKind, Listing, Scope};
 use escapement_wire::runs::v1;
@@ -19,14 +19,14 @@ use sha2::{Digest, Sha256};
 
 use crate::caller::{Caller, scope};
 use crate::canonical::Repeatable;
-use crate::errors::Rejection;
+use crate::errors::{Rejection, refused};
 use crate::fields::Fields;
 use crate::paging::{key_of, next_token, place_and_total};
 use crate::totals::{size, total, total_of_records};
-use crate::triggers::CompletedGoal;
 use crate::triggers::saving::{clear_links, id_of, random_id, version_of};
+use crate::triggers::{CompletedGoal, is_of};
 use progress::{PAGE, progress};
-use record::{Kept, put, read, view};
+use record::{Kept, put, read, rewrite, view};
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -83,25 +83,30 @@ impl Goals {
             author: made.origin.author,
         };
         let id = goal_id.clone();
-        let change = move |host: &mut RunsHost, now| {
-            if let Some(before) = host.definition(DefinitionKind::Goal, &id).map_err(of_store)? {
-                let before = read(&before).map_err(of_store)?;
-                return match before.request_digest == kept.request_digest {
-                    true => Ok(Ok(())),
-                    false => Err(CallError::RequestIdReused),
-                };
+        let decide = move |deciding: &Deciding<'_>| {
+            if let Some(before) = deciding.definition(DefinitionKind::Goal, &id)? {
+                let before = read(&before)?;
+                return Ok(Decided::Answer(
+                    match before.request_digest == kept.request_digest {
+                        true => Ok(()),
+                        false => Err(CallError::RequestIdReused.into()),
+                    },
+                ));
             }
-            if let Err(rejection) = check_parents(host, &namespace, &id, &kept.parent_id)? {
-                return Ok(Err(rejection));
+            if let Err(rejection) = check_parents(deciding, &namespace, &id, &kept.parent_id)? {
+                return Ok(Decided::Answer(Err(rejection)));
             }
-            host.define(
-                DefinitionKind::Goal,
-                &id,
-                put(namespace, Some(user_id), now, &kept),
-            );
-            Ok(Ok(()))
+            let (id, kept) = (id.clone(), kept.clone());
+            let (namespace, owner) = (namespace.clone(), Some(user_id.clone()));
+            Ok(Decided::write(
+                kept.encoded_len(),
+                move |host: &mut RunsHost, now| {
+                    host.define(DefinitionKind::Goal, &id, put(namespace, owner, now, &kept));
+                    Ok::<(), Rejection>(())
+                },
+            ))
         };
-        self.runs.change(0, change).await??;
+        self.runs.decide(None, decide).await??;
         self.get(goal_id, String::new()).await
     }
 
@@ -109,9 +114,7 @@ impl Goals {
         let id = goal_id.clone();
         let read = self.runs.readers().read(move |reader| {
             let found = reader.definition(DefinitionKind::Goal, &id)?;
-            let is_theirs =
-                |found: &Definition| user_id.is_empty() || found.owner.as_deref() == Some(&user_id);
-            let Some(found) = found.filter(is_theirs) else {
+            let Some(found) = found.filter(|found| is_of(found, &user_id)) else {
                 return Ok(None);
             };
             let progress = progress(reader, [&found])?;
@@ -214,45 +217,47 @@ impl Goals {
             .await?;
         let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
         let (id, by) = (goal_id.clone(), caller.clone());
-        let change = move |host: &mut RunsHost, now| {
-            let found = host.definition(DefinitionKind::Goal, &id).map_err(of_store)?;
-            let found = found.filter(|found| is_of(found, &request.user_id));
-            let Some(found) = found else {
-                return Ok(Err(not_found(&id)));
+        let decide = move |deciding: &Deciding<'_>| {
+            let found = deciding.definition(DefinitionKind::Goal, &id)?;
+            let Some(found) = found.filter(|found| is_of(found, &request.user_id)) else {
+                return refused(not_found(&id));
             };
             if version.is_some_and(|version| version != found.version) {
-                return Err(CallError::EtagMismatch);
+                return refused(CallError::EtagMismatch);
             }
-            let mut kept = read(&found).map_err(of_store)?;
-            kept.title = request.title.unwrap_or(kept.title);
-            kept.description = request.description.unwrap_or(kept.description);
-            if let Some(parent_id) = parent_id {
-                if let Err(rejection) = check_parents(host, &found.namespace, &id, &parent_id)? {
-                    return Ok(Err(rejection));
+            let mut kept = read(&found)?;
+            kept.title = request.title.clone().unwrap_or(kept.title);
+            kept.description = request.description.clone().unwrap_or(kept.description);
+            if let Some(parent_id) = &parent_id {
+                if let Err(rejection) = check_parents(deciding, &found.namespace, &id, parent_id)? {
+                    return refused(rejection);
                 }
-                kept.parent_id = parent_id;
+                kept.parent_id.clone_from(parent_id);
             }
             let before = State::try_from(kept.state).unwrap_or(State::Active);
             if !becomes(before, state) {
                 let (before, state) = (before.as_str_name(), state.as_str_name());
                 let message = format!("The goal is {before} and does not become {state}.");
-                return Ok(Err(Rejection::failed("GOAL_STATE", message)));
+                return refused(Rejection::failed("GOAL_STATE", message));
             }
-            if state == State::Completed && before != State::Completed {
-                kept.n_completed += 1;
-                note_completed(host, &found, kept.n_completed, &by, now);
-            }
+            let is_reached = state == State::Completed && before != State::Completed;
+            kept.n_completed += u64::from(is_reached);
             if state != State::Unspecified {
                 kept.state = state.into();
             }
-            host.define(
-                DefinitionKind::Goal,
-                &id,
-                put(found.namespace, found.owner, now, &kept),
-            );
-            Ok(Ok(()))
+            let by = is_reached.then(|| by.clone());
+            Ok(Decided::write(
+                kept.encoded_len(),
+                move |host: &mut RunsHost, now| {
+                    if let Some(by) = by {
+                        note_completed(host, &found, kept.n_completed, &by, now);
+                    }
+                    rewrite(host, found, &kept, now);
+                    Ok(())
+                },
+            ))
         };
-        self.runs.change(0, change).await??;
+        self.runs.decide(None, decide).await??;
         self.get(goal_id, String::new()).await
     }
 
@@ -265,37 +270,41 @@ impl Goals {
         let goal_id = goal_id.map_or_else(String::new, |id| id.to_string());
         let below = self.children(goal_id.clone()).await?;
         let id = goal_id.clone();
-        let change = move |host: &mut RunsHost, now| {
-            let namespaces = match host.definition(DefinitionKind::Goal, &id) {
+        let decide = move |deciding: &Deciding<'_>| {
+            let namespaces = match deciding.definition(DefinitionKind::Goal, &id) {
                 // What is damaged can be deleted, and nothing else can be done with it. Plans of every namespace may name it.
                 Err(StoreFault::CorruptDefinition { .. }) => None,
                 found => {
-                    let found = found.map_err(of_store)?;
-                    let Some(found) = found.filter(|found| is_of(found, &request.user_id)) else {
-                        return Ok(Err(not_found(&id)));
+                    let Some(found) = found?.filter(|found| is_of(found, &request.user_id)) else {
+                        return refused(not_found(&id));
                     };
                     if version.is_some_and(|version| version != found.version) {
-                        return Err(CallError::EtagMismatch);
+                        return refused(CallError::EtagMismatch);
                     }
                     Some(vec![found.namespace])
                 }
             };
+            let mut orphans = Vec::new();
             for child in &below {
-                let Some(found) = host.definition(DefinitionKind::Goal, child).map_err(of_store)? else {
-                    continue;
-                };
-                let mut kept = read(&found).map_err(of_store)?;
-                kept.parent_id.clear();
-                host.define(
-                    DefinitionKind::Goal,
-                    child,
-                    put(found.namespace, found.owner, now, &kept),
-                );
+                if let Some(found) = deciding.definition(DefinitionKind::Goal, child)? {
+                    let kept = read(&found)?;
+                    orphans.push((found, kept));
+                }
             }
-            host.define(DefinitionKind::Goal, &id, DefinitionChange::Delete);
-            Ok(Ok(namespaces))
+            let (id, bytes) = (
+                id.clone(),
+                orphans.iter().map(|(_, kept)| kept.encoded_len()).sum(),
+            );
+            Ok(Decided::write(bytes, move |host: &mut RunsHost, now| {
+                for (found, mut kept) in orphans {
+                    kept.parent_id.clear();
+                    rewrite(host, found, &kept, now);
+                }
+                host.define(DefinitionKind::Goal, &id, DefinitionChange::Delete);
+                Ok(namespaces)
+            }))
         };
-        let namespaces = self.runs.change(0, change).await??;
+        let namespaces = self.runs.decide(None, decide).await??;
         let clear = move |saved: &mut SavedPlan| {
             let is_it = saved.goal_id == goal_id;
             if is_it {
@@ -368,10 +377,6 @@ fn no_outputs(goal: &v1::Goal, fields: &mut Fields) {
     }
 }
 
-fn is_of(found: &Definition, user_id: &str) -> bool {
-    user_id.is_empty() || found.owner.as_deref() == Some(user_id)
-}
-
 /// Whether a goal in one state may be put into another one.
 fn becomes(before: State, after: State) -> bool {
     match (before, after) {
@@ -384,11 +389,11 @@ fn becomes(before: State, after: State) -> bool {
 
 /// Refuses a goal above that is not there, or that stands below.
 fn check_parents(
-    host: &RunsHost,
+    deciding: &Deciding<'_>,
     namespace: &Namespace,
     goal_id: &str,
     parent_id: &str,
-) -> Result<Result<(), Rejection>, CallError> {
+) -> Result<Result<(), Rejection>, StoreFault> {
     let mut above = parent_id.to_owned();
     let wrong = |reason, message: &str| Ok(Err(Rejection::field("parent_id", reason, message)));
     for level in 0..LEVELS_MAX {
@@ -398,9 +403,9 @@ fn check_parents(
         if above == goal_id {
             return wrong("CYCLIC_DEPENDENCY", "stands below the goal");
         }
-        let found = host.definition(DefinitionKind::Goal, &above).map_err(of_store)?;
+        let found = deciding.definition(DefinitionKind::Goal, &above)?;
         above = match found.filter(|found| found.namespace == *namespace) {
-            Some(found) => read(&found).map_err(of_store)?.parent_id,
+            Some(found) => read(&found)?.parent_id,
             None if level == 0 => return Ok(Err(no_parent())),
             None => return Ok(Ok(())),
         };
@@ -432,10 +437,6 @@ pub(super) fn not_found(goal_id: &str) -> Rejection {
         reason: "GOAL_NOT_FOUND",
         message: format!("No goal has the id {goal_id}."),
     }
-}
-
-fn of_store(fault: StoreFault) -> CallError {
-    crate::triggers::of_store(fault)
 }
 
 /// Goals above one another.

@@ -32,10 +32,10 @@ use crate::fields::Fields;
 use crate::journal::backward;
 use crate::revision_plans::RevisionPlans;
 use crate::views::event;
-use draft::{Draft, Shown, Target};
+use draft::{Draft, Shown, Target, shown};
 use import::with_attributes;
 use reading::{New, id_of, repeatable, target};
-use saving::{not_found, shown};
+use saving::not_found;
 use view::plan_view;
 
 /// The service.

@@ -31,8 +31,7 @@ use crate::run_service::Runs;
 use index::Index;
 use record::{Kept, trigger};
 
-pub(crate) use firing::of_store;
-pub(crate) use record::CompletedGoal;
+pub(crate) use record::{CompletedGoal, is_of};
 pub(crate) use webhooks::source_of;
 pub use webhooks::{Delivered, Delivery, parse_source};
 

@@ -8,9 +8,12 @@ use escapement_run::ShownState;
 use escapement_runs::Work;
 use escapement_store::StoreFault;
 use escapement_store::runs::{
-    Definition, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion, RunBatch,
-    RunReader,
+    Content, Definition, DefinitionChange, DefinitionKind, DefinitionPut, DefinitionWrite, ExpectedVersion,
+    RunBatch, RunReader,
 };
+
+use crate::changes::Changes;
+use crate::limits::PIN_BYTES;
 
 /// Events of runs and goals, which triggers may listen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +54,12 @@ pub(crate) struct Definitions {
     queued: Vec<DefinitionWrite>,
     /// Written, and not known to be durable.
     written: Vec<DefinitionWrite>,
+    /// Bytes of the queued ones, about.
+    n_bytes: usize,
+    /// All of them, and those before.
+    changes: Changes,
+    /// The latest change of those that are written.
+    written_until: u64,
     wanted: BTreeSet<EventKind>,
 }
 
@@ -70,6 +79,9 @@ impl Definitions {
         Ok(Self {
             queued: Vec::new(),
             written: Vec::new(),
+            n_bytes: 0,
+            changes: Changes::default(),
+            written_until: 0,
             wanted,
         })
     }
@@ -93,6 +105,8 @@ impl Definitions {
     }
 
     pub(crate) fn define(&mut self, kind: DefinitionKind, name: &str, change: DefinitionChange) {
+        self.changes.note(kind, name);
+        self.n_bytes += bytes_of(&change);
         self.queued.push(DefinitionWrite {
             kind,
             name: name.to_owned(),
@@ -134,6 +148,7 @@ impl Definitions {
 
     pub(crate) fn write(&mut self, batch: &mut RunBatch) {
         self.written = core::mem::take(&mut self.queued);
+        (self.n_bytes, self.written_until) = (0, self.changes.n());
         for write in &self.written {
             batch.define(write.clone());
         }
@@ -141,6 +156,16 @@ impl Definitions {
 
     pub(crate) fn written(&mut self) {
         self.written.clear();
+        self.changes.are_durable(self.written_until);
+    }
+
+    /// Returns the bytes of what is queued, about.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     pub(crate) fn find(
@@ -170,6 +195,14 @@ impl Definitions {
         }
         Ok(found)
     }
+}
+
+fn bytes_of(change: &DefinitionChange) -> usize {
+    let DefinitionChange::Put(put) = change else {
+        return 0;
+    };
+    let contents = put.contents.iter().map(Content::bytes).map(Bytes::len);
+    put.record.len() + contents.sum::<usize>() + put.pinned.len() * PIN_BYTES
 }
 
 /// Returns an event in a namespace; its record says what it is about.

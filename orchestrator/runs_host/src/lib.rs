@@ -3,6 +3,7 @@
 
 #![warn(clippy::too_many_lines)]
 
+mod changes;
 mod contents;
 mod definitions;
 mod export;
@@ -17,6 +18,7 @@ mod revisions;
 mod sessions;
 mod writes;
 
+pub use changes::{Basis, Deciding, DurableChanges};
 pub use definitions::{EventKind, event, stop_mark};
 pub use export::{ExportFault, PIECE_BYTES_MAX, RunExport};
 pub use host::{Create, Ended, Fork, Handled, NotCreated, NotForked, RunsHost};

@@ -28,6 +28,8 @@ pub enum CallError {
     RequestIdReused,
     /// The run has gone on since the caller saw it; nothing changed.
     EtagMismatch,
+    /// Others changed what the call rests on, as often as it was tried; nothing changed.
+    Contended,
     /// Too many calls wait; nothing changed.
     Overloaded,
     /// The process stops. Whether something changed is not known to a call that waited for its answer.
@@ -58,6 +60,7 @@ impl fmt::Display for CallError {
             }
             Self::RequestIdReused => "the request id was used for another request",
             Self::EtagMismatch => "the run has gone on since its etag was read",
+            Self::Contended => "others changed the same each time that it was tried",
             Self::Overloaded => "too many calls wait for runs",
             Self::Stopping => "the orchestrator stops",
             Self::StoreFull => "the store has no space",

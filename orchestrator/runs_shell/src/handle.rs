@@ -1,5 +1,6 @@
 //! The way to the thread of runs: calls in, answers back. Knows no state of a run.
 
+mod deciding;
 mod discard;
 mod forks;
 mod questions;
@@ -16,6 +17,7 @@ use escapement_store::runs::{ClientRequest, RunReader, RunStore};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
+pub use deciding::Decided;
 pub use discard::Discarded;
 pub use forks::{Fork, KeepSteps};
 

@@ -75,7 +75,7 @@ pub use error::CallError;
 pub use evaluations::HeldBytes;
 pub use evaluator::Evaluator;
 pub use follow::{Follow, FollowAll};
-pub use handle::{Condition, Created, Discarded, Fork, KeepSteps, RunsHandle};
+pub use handle::{Condition, Created, Decided, Discarded, Fork, KeepSteps, RunsHandle};
 pub use message::{Child, LinkedEnd, Outgoing, Returned};
 pub use readers::RunReaders;
 pub use records::{ExecutionRecord, ParentExecution};

@@ -12,6 +12,8 @@ pub const CALL_UNIT_BYTES: usize = 4 << 10;
 pub const CALL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a call waits for its answer. Then it is not known whether what it changed is durable.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+/// Number of times that a write is decided while others change what it rests on.
+pub const DECISIONS_MAX: u32 = 8;
 /// Messages that share a commit.
 pub const BATCH_MAX: usize = 512;
 /// Pause before a commit that the store had no room for is tried again.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use escapement_runs_host::{Basis, Deciding, DurableChanges};
 use escapement_store::runs::{RunReader, RunStore};
 use escapement_store::{Lending, StoreFault};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,6 +24,8 @@ pub struct RunReaders {
     /// Threads for readings that take long, and as many readers: they leave the other readers free.
     long: Aside,
     idle_long: Lending<dyn RunReader>,
+    /// Changes of definitions that a reader finds.
+    changes: DurableChanges,
 }
 
 impl std::fmt::Debug for RunReaders {
@@ -32,11 +35,11 @@ impl std::fmt::Debug for RunReaders {
 }
 
 impl RunReaders {
-    /// Opens the readers of a store.
+    /// Opens the readers of a store whose definitions change so.
     ///
     /// # Errors
     /// [`StoreFault::Open`] if a connection cannot be had.
-    pub fn open(store: &dyn RunStore) -> Result<Self, StoreFault> {
+    pub fn open(store: &dyn RunStore, changes: DurableChanges) -> Result<Self, StoreFault> {
         let readers = |n| (0..n).map(|_| store.reader()).collect::<Result<Vec<_>, _>>();
         let idle = readers(READERS_MAX)?;
         Ok(Self {
@@ -45,6 +48,7 @@ impl RunReaders {
             idle: Lending::new(idle),
             long: Aside::new("long-readings", LONG_READINGS_MAX),
             idle_long: Lending::new(readers(LONG_READINGS_MAX)?),
+            changes,
         })
     }
 
@@ -79,6 +83,26 @@ impl RunReaders {
             read(&*reader).map_err(|fault| of_fault(&fault))
         });
         reading.await?.unwrap_or(Err(CallError::Store))
+    }
+
+    /// Reads for a decision, and returns what it rests on; with an owner as [`RunReaders::read_long`] does.
+    ///
+    /// # Errors
+    /// As [`RunReaders::read`].
+    pub(crate) async fn decide<T: Send + 'static>(
+        &self,
+        owner: Option<WorkOwner>,
+        decide: impl FnOnce(&Deciding<'_>) -> Result<T, StoreFault> + Send + 'static,
+    ) -> Result<(T, Basis), CallError> {
+        let changes = self.changes.clone();
+        let read = move |reader: &dyn RunReader| {
+            let deciding = Deciding::new(reader, &changes);
+            Ok((decide(&deciding)?, deciding.basis()))
+        };
+        match owner {
+            Some(owner) => self.read_long(owner, read).await,
+            None => self.read(read).await,
+        }
     }
 
     fn place(&self) -> Result<OwnedSemaphorePermit, CallError> {

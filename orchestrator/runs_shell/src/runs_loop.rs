@@ -143,7 +143,7 @@ pub fn start<S: RunStore + 'static>(setup: Setup<S>) -> Result<(RunsHandle, Runs
     let follows = Follows::new();
     let live = LiveRuns::of(host.runs().ids());
     tally.tell(Happened::Stands(host.runs().census()));
-    let readers = RunReaders::open(&store)?;
+    let readers = RunReaders::open(&store, host.durable_changes())?;
     let handle = RunsHandle::new(
         messages,
         clock,

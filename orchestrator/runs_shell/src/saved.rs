@@ -108,7 +108,18 @@ pub fn saved_plan(
     plan_id: &str,
     user_id: &str,
 ) -> Result<Option<(Definition, SavedPlan)>, StoreFault> {
-    let Some(definition) = reader.definition(DefinitionKind::SavedPlan, plan_id)? else {
+    theirs(reader.definition(DefinitionKind::SavedPlan, plan_id)?, user_id)
+}
+
+/// Returns what was found as the saved plan that it is. If a user is named, it is that user's.
+///
+/// # Errors
+/// [`StoreFault::CorruptDefinition`] if it cannot be read.
+pub fn theirs(
+    found: Option<Definition>,
+    user_id: &str,
+) -> Result<Option<(Definition, SavedPlan)>, StoreFault> {
+    let Some(definition) = found else {
         return Ok(None);
     };
     if !user_id.is_empty() && definition.owner.as_deref() != Some(user_id) {

@@ -189,16 +189,6 @@ pub trait RunReader: Send {
     /// [`StoreFault::CorruptDefinition`] if it is damaged; otherwise as the implementation fails.
     fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault>;
 
-    /// Returns the number and the version of the definition of that name. As long as both are the same, so is
-    /// its record, which need not be read.
-    ///
-    /// # Errors
-    /// As the implementation fails.
-    fn definition_version(&self, kind: DefinitionKind, name: &str) -> Result<Option<(u64, u64)>, StoreFault> {
-        let found = self.definition(kind, name)?;
-        Ok(found.map(|found| (found.number, found.version)))
-    }
-
     /// Definitions of that kind in one of these scopes, or all of them, in the order of [`DefinitionKey`], highest first, at most
     /// `limit`. `before` is [`DefinitionPage::next`] of the page before. Leaves out what is damaged.
     ///

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use escapement_model::Namespace;
 use escapement_run::spec::Author;
+use escapement_runs_host::RunsHost;
 use escapement_store::StoreFault;
-use escapement_store::runs::{Definition, DefinitionChange, DefinitionPut};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionPut};
 use escapement_wire::runs::v1;
 use prost::Message;
 
@@ -44,6 +45,12 @@ pub(super) fn put(namespace: Namespace, owner: Option<String>, at: i64, kept: &K
         contents: Vec::new(),
         pinned: Vec::new(),
     })
+}
+
+/// Writes a goal that was there before.
+pub(super) fn rewrite(host: &mut RunsHost, found: Definition, kept: &Kept, now: i64) {
+    let change = put(found.namespace, found.owner, now, kept);
+    host.define(DefinitionKind::Goal, &found.name, change);
 }
 
 /// The record of a goal.

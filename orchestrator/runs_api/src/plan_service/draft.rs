@@ -2,11 +2,14 @@
 
 use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::Plan;
-use escapement_runs_shell::saved::{SavedPlan, SavedRequest};
-use escapement_store::runs::{Definition, RunSummary};
+use escapement_runs_shell::saved::{SavedPlan, SavedRequest, document_of};
+use escapement_store::StoreFault;
+use escapement_store::runs::{Definition, RunReader, RunSummary};
 
 use crate::caller::Caller;
 use crate::errors::Rejection;
+use crate::header::Header;
+use crate::journal::spec_of;
 
 /// A saved plan as it is shown.
 #[derive(Clone, Debug)]
@@ -61,4 +64,38 @@ pub(crate) struct Draft {
     pub(crate) plan: Option<Plan>,
     /// The step that is added.
     pub(crate) step_key: String,
+}
+
+/// Returns a plan with its document.
+pub(crate) fn shown(
+    reader: &dyn RunReader,
+    definition: Definition,
+    saved: SavedPlan,
+) -> Result<Shown, StoreFault> {
+    let newest_run = newest_run(reader, &definition.name)?;
+    Ok(Shown {
+        document: Some(document_of(reader, &definition, &saved)?),
+        retry_count: retries_of(reader, newest_run.as_ref())?,
+        newest_run,
+        definition,
+        saved,
+        step_key: String::new(),
+    })
+}
+
+/// Returns the run of a saved plan that was created last; none if it is damaged.
+pub(crate) fn newest_run(reader: &dyn RunReader, plan_id: &str) -> Result<Option<RunSummary>, StoreFault> {
+    match reader.newest_run_of(plan_id) {
+        Err(StoreFault::CorruptRun { .. }) => Ok(None),
+        found => found,
+    }
+}
+
+/// Returns the retries in the chain of a run; 0 without one, and for one that cannot be read.
+pub(crate) fn retries_of(reader: &dyn RunReader, run: Option<&RunSummary>) -> Result<u32, StoreFault> {
+    let spec = match run {
+        Some(run) => spec_of(reader, run.run_id)?,
+        None => None,
+    };
+    Ok(spec.map_or(0, |spec| Header::of(&spec).retry_count))
 }

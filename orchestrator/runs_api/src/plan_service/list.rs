@@ -9,7 +9,7 @@ use escapement_store::runs::{
 use escapement_wire::runs::v1;
 
 use super::draft::Shown;
-use super::saving::{newest_run, retries_of};
+use super::draft::{newest_run, retries_of};
 use super::view::{STATUSES, plan_view, status};
 use crate::caller::Caller;
 use crate::errors::Rejection;

@@ -1,12 +1,13 @@
 //! Plans that run other plans: whether one contains itself, and whether those below it can be looked through. Starts none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use escapement_model::{Namespace, Opaque};
 use escapement_run::plan::{self, Plan, StepKind, SubPlan};
-use escapement_runs_shell::saved::{document_of, saved_plan};
+use escapement_runs_host::Deciding;
+use escapement_runs_shell::saved::{document_of, theirs};
 use escapement_store::StoreFault;
-use escapement_store::runs::{DefinitionKind, RunReader, Scope};
+use escapement_store::runs::{DefinitionKind, Scope};
 
 /// Reason for which a plan cannot be saved with one of its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +31,9 @@ pub(crate) struct Known<'a> {
     pub(crate) namespace: &'a Namespace,
 }
 
-/// The saved plans that were read, each with its number and version; `None` if no plan has that id.
-pub(crate) type Seen = BTreeMap<String, Option<(u64, u64)>>;
-
 // RUN-9.15
-/// Reads all plans that a saved plan of that id and user with this document would run, and returns the saved
-/// ones among them. The answer holds as long as none of them changes. Returns instead the first step over
+/// Reads all plans that a saved plan of that id and user with this document would run; the decision rests on
+/// the saved ones among them. Returns the first step over
 /// which the plan would contain itself, directly or over others. A step that leads to more plans than may be
 /// read is returned in the same way. Each plan is read once, independent of the number of steps that lead to
 /// it.
@@ -43,16 +41,15 @@ pub(crate) type Seen = BTreeMap<String, Option<(u64, u64)>>;
 /// # Errors
 /// As the store fails.
 pub(crate) fn look_through(
-    reader: &dyn RunReader,
+    reader: &Deciding<'_>,
     known: &Known<'_>,
     plan: &Plan,
-) -> Result<Result<Seen, Misplaced>, StoreFault> {
+) -> Result<Result<(), Misplaced>, StoreFault> {
     let mut walk = Walk {
         reader,
         known: *known,
         looked_at: BTreeSet::new(),
         n_bytes: 0,
-        seen: Seen::new(),
         way: Vec::new(),
     };
     for step in &plan.steps {
@@ -83,20 +80,7 @@ pub(crate) fn look_through(
             message,
         }));
     }
-    Ok(Ok(walk.seen))
-}
-
-/// Returns true if none of the saved plans that were read has changed. Reads none of them again.
-///
-/// # Errors
-/// As the store fails.
-pub(crate) fn is_as_seen(reader: &dyn RunReader, seen: &Seen) -> Result<bool, StoreFault> {
-    for (plan_id, version) in seen {
-        if reader.definition_version(DefinitionKind::SavedPlan, plan_id)? != *version {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(Ok(()))
 }
 
 /// Result of following a step.
@@ -108,13 +92,12 @@ enum Leads {
 }
 
 struct Walk<'a> {
-    reader: &'a dyn RunReader,
+    reader: &'a Deciding<'a>,
     known: Known<'a>,
     /// The ids and the digests of what was looked at: none of it leads back.
     looked_at: BTreeSet<String>,
     /// Bytes of the documents.
     n_bytes: usize,
-    seen: Seen,
     /// Names of the plans between.
     way: Vec<String>,
 }
@@ -159,21 +142,17 @@ impl Walk<'_> {
     fn document_of(&mut self, sub_plan: &SubPlan) -> Result<Option<Opaque>, StoreFault> {
         match (&sub_plan.plan_id, sub_plan.revision()) {
             (Some(plan_id), _) => {
-                // Read before the plan: what changes between the two is seen.
-                let version = self
-                    .reader
-                    .definition_version(DefinitionKind::SavedPlan, plan_id)?;
-                self.seen.insert(plan_id.clone(), version);
-                match saved_plan(self.reader, plan_id, self.known.user_id)? {
+                let found = self.reader.definition(DefinitionKind::SavedPlan, plan_id)?;
+                match theirs(found, self.known.user_id)? {
                     Some((definition, saved)) if definition.namespace == *self.known.namespace => {
-                        document_of(self.reader, &definition, &saved).map(Some)
+                        document_of(self.reader.reader(), &definition, &saved).map(Some)
                     }
                     _ => Ok(None),
                 }
             }
             (None, Some(digest)) => {
                 let scope = Scope::of(self.known.namespace, self.known.user_id);
-                let stored = self.reader.revision(&digest, &[scope])?;
+                let stored = self.reader.reader().revision(&digest, &[scope])?;
                 Ok(stored.map(|stored| Opaque::from_encoded(stored.document)))
             }
             (None, None) => Ok(None),

@@ -1,55 +1,38 @@
-//! Prepares on a reader the change of a saved plan: checks it, and assembles the definition to write.
+//! Decides on a reader over the change of a saved plan: checks it, and assembles the definition to write.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use escapement_model::{Namespace, Opaque};
+use escapement_model::Namespace;
 use escapement_run::plan::{self, Plan, SubPlan};
-use escapement_runs_host::documents_below;
+use escapement_runs_host::{Deciding, RunsHost, documents_below};
 use escapement_runs_shell::saved::{SavedPlan, SavedRequest};
+use escapement_runs_shell::{CallError, Decided};
 use escapement_store::StoreFault;
-use escapement_store::runs::{Content, Definition, DefinitionPut, RunReader, Scope};
+use escapement_store::runs::{
+    Content, Definition, DefinitionChange, DefinitionKind, DefinitionPut, RunReader, Scope,
+};
 use prost::Message;
 
-use super::draft::{Draft, Shown, Target};
-use super::nesting::{Known, Seen, look_through};
+use super::draft::{Draft, Shown, Target, newest_run, retries_of};
+use super::nesting::{Known, look_through};
 use crate::errors::{Problem, Rejection};
 
-/// Outcome of preparing a change.
-pub(super) enum Preparation {
-    /// The request was answered before: the plan as it is.
-    Known(Box<Shown>),
-    /// This is to be written.
-    Write(Box<Prepared>),
-}
-
-/// A change that can be written as long as nothing that it rests on changes.
-pub(super) struct Prepared {
-    /// The version that it replaces; `None` for a new plan.
-    pub(super) version: Option<u64>,
-    /// The saved plans below it.
-    pub(super) seen: Seen,
-    /// The record.
-    pub(super) saved: SavedPlan,
-    /// The document of the newest revision.
-    pub(super) document: Opaque,
-    /// The step that is added.
-    pub(super) step_key: String,
-    /// The definition that the store gets. The time is that of the writing.
-    pub(super) put: DefinitionPut,
-}
+/// Decision over a saved plan.
+pub(super) type Saving = Decided<Result<Shown, Rejection>>;
 
 /// Judges a draft over what was there.
 ///
 /// # Errors
 /// As the store fails.
 pub(super) fn prepare(
-    reader: &dyn RunReader,
+    deciding: &Deciding<'_>,
     target: &Target,
     namespace: Namespace,
     before: Option<Definition>,
     draft: Draft,
-) -> Result<Result<Preparation, Rejection>, StoreFault> {
+) -> Result<Saving, StoreFault> {
+    let reader = deciding.reader();
     let Draft {
         priority,
         mut saved,
@@ -57,33 +40,28 @@ pub(super) fn prepare(
         plan,
         step_key,
     } = draft;
-    let version = before.as_ref().map(|before| before.version);
-    let owner = before.and_then(|before| before.owner);
+    let owner = before.as_ref().and_then(|before| before.owner.clone());
     let owner = owner.unwrap_or_else(|| target.user_id.clone());
     let scope = Scope::of(&namespace, &owner);
     let mut contents = Vec::new();
     let mut pinned = BTreeSet::new();
-    let mut seen = Seen::new();
     match plan {
         Some(plan) => {
             if let Some(rejection) = target.refusal_of(&namespace, &plan) {
-                return Ok(Err(rejection));
+                return Ok(Decided::Answer(Err(rejection)));
             }
             let known = Known {
                 plan_id: &target.plan_id,
                 user_id: &owner,
                 namespace: &namespace,
             };
-            seen = match look_through(reader, &known, &plan)? {
-                Ok(seen) => seen,
-                Err(misplaced) => {
-                    return Ok(Err(Rejection::PlanWrong(vec![Problem {
-                        field: format!("document.steps[{}].config", misplaced.place),
-                        reason: misplaced.reason,
-                        message: misplaced.message,
-                    }])));
-                }
-            };
+            if let Err(misplaced) = look_through(deciding, &known, &plan)? {
+                return Ok(Decided::Answer(Err(Rejection::PlanWrong(vec![Problem {
+                    field: format!("document.steps[{}].config", misplaced.place),
+                    reason: misplaced.reason,
+                    message: misplaced.message,
+                }]))));
+            }
             contents.push(revise(&mut saved, &plan));
             pinned.extend(documents_of(reader, &scope, &plan));
             document = plan.document;
@@ -104,14 +82,52 @@ pub(super) fn prepare(
         contents,
         pinned: pinned.into_iter().collect(),
     };
-    Ok(Ok(Preparation::Write(Box::new(Prepared {
-        version,
-        seen,
+    if let Err(bound) = put.check_bounds() {
+        return Ok(Decided::Answer(
+            Err(CallError::TooLarge(bound.to_string()).into()),
+        ));
+    }
+    let newest_run = newest_run(reader, &target.plan_id)?;
+    let shown = Shown {
+        definition: as_written(&target.plan_id, before.as_ref(), &put),
+        retry_count: retries_of(reader, newest_run.as_ref())?,
+        newest_run,
         saved,
-        document,
+        document: Some(document),
         step_key,
-        put,
-    }))))
+    };
+    let bytes = put.record.len() + put.contents.iter().map(|it| it.bytes().len()).sum::<usize>();
+    Ok(Decided::write(bytes, move |host: &mut RunsHost, now| {
+        Ok(write(host, shown, put, now))
+    }))
+}
+
+/// Returns the definition as the store has it once this is written; its times are those of the writing.
+fn as_written(plan_id: &str, before: Option<&Definition>, put: &DefinitionPut) -> Definition {
+    Definition {
+        // The store numbers a new one; no answer has the number.
+        number: before.map_or(0, |before| before.number),
+        kind: DefinitionKind::SavedPlan,
+        name: plan_id.to_owned(),
+        namespace: put.namespace.clone(),
+        owner: put.owner.clone(),
+        priority: put.priority,
+        created_at: before.map_or(0, |before| before.created_at),
+        updated_at: 0,
+        version: before.map_or(0, |before| before.version) + 1,
+        record: put.record.clone(),
+    }
+}
+
+fn write(host: &mut RunsHost, mut shown: Shown, put: DefinitionPut, now: i64) -> Shown {
+    let plan = &mut shown.definition;
+    if plan.version == 1 {
+        plan.created_at = now;
+    }
+    plan.updated_at = now;
+    let change = DefinitionChange::Put(DefinitionPut { at: now, ..put });
+    host.define(DefinitionKind::SavedPlan, &plan.name, change);
+    shown
 }
 
 /// Makes this the newest revision, and returns its document.

@@ -5,8 +5,9 @@ use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use escapement_runs_host::{EventKind, RunsHost};
-use escapement_runs_shell::CallError;
+use escapement_runs_host::{Deciding, EventKind, RunsHost};
+use escapement_runs_shell::{CallError, Decided};
+use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
 use escapement_triggers::Cause;
 use escapement_wire::runs::v1::trigger::Config;
@@ -166,16 +167,41 @@ impl Triggers {
         Ok(())
     }
 
-    /// Changes a trigger, and takes it into the index as it is afterwards, also if its caller has gone meanwhile.
+    /// Changes a trigger in one turn of the thread of runs.
     pub(super) async fn change<T: Send + 'static>(
         &self,
         trigger_id: &str,
         bytes: usize,
         change: impl FnOnce(&mut RunsHost, i64) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, Rejection> {
+        let runs = self.0.maker.handle().clone();
+        let changing = async move { runs.change(bytes, change).await };
+        self.changed(trigger_id, changing).await
+    }
+
+    /// Changes a trigger as it is decided on a reader.
+    pub(super) async fn decide<T: Send + 'static>(
+        &self,
+        trigger_id: &str,
+        decide: impl Fn(&Deciding<'_>) -> Result<Decided<Result<T, Rejection>>, StoreFault>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<T, Rejection> {
+        let runs = self.0.maker.handle().clone();
+        let deciding = async move { runs.decide(None, decide).await };
+        self.changed(trigger_id, deciding).await?
+    }
+
+    /// Takes a trigger into the index as it is after the change, also if its caller has gone meanwhile.
+    async fn changed<T: Send + 'static>(
+        &self,
+        trigger_id: &str,
+        changing: impl Future<Output = Result<T, CallError>> + Send + 'static,
+    ) -> Result<T, Rejection> {
         let (triggers, id) = (self.clone(), trigger_id.to_owned());
         let changed = tokio::spawn(async move {
-            let changed = triggers.0.maker.handle().change(bytes, change).await;
+            let changed = changing.await;
             // What was not answered may have been done all the same.
             let reloaded = triggers.reload(&id).await;
             let changed = changed?;

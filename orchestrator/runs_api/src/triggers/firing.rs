@@ -393,7 +393,7 @@ pub(super) fn request_of(
 }
 
 /// What a fault of a reader on the thread of runs means for a caller.
-pub(crate) fn of_store(fault: StoreFault) -> CallError {
+pub(super) fn of_store(fault: StoreFault) -> CallError {
     match fault {
         StoreFault::CorruptRun { .. } | StoreFault::CorruptDefinition { .. } => {
             CallError::Damaged(fault.to_string())

@@ -5,16 +5,17 @@ use escapement_model::{Namespace, Opaque, OpaqueValue};
 use escapement_run::ShownState;
 use escapement_run::session::Session;
 use escapement_run::spec::{SEPARATOR, session_key};
-use escapement_runs_host::{RunsHost, stored_session};
-use escapement_runs_shell::WorkOwner;
+use escapement_runs_host::{Deciding, RunsHost, stored_session};
+use escapement_runs_shell::{Decided, WorkOwner};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionKind, RunFilter, RunReader, Scope};
 use escapement_triggers::Cause;
 use escapement_wire::runs::v1;
+use prost::Message;
 use tracing::warn;
 
 use super::Triggers;
-use super::firing::{Found, keep, now_ms, of_store};
+use super::firing::{Found, keep, now_ms};
 use super::probes::Probed;
 use super::record::{Kept, kept};
 use crate::errors::Rejection;
@@ -87,16 +88,21 @@ impl Triggers {
         changed_at: Option<i64>,
     ) -> Result<(), Rejection> {
         let id = trigger_id.to_owned();
-        let change = move |host: &mut RunsHost, _| {
-            if let Some(definition) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
-                let mut kept: Kept = kept(&definition).map_err(of_store)?;
-                (kept.was_true, kept.is_probing) = (is_true, false);
-                kept.changed_at = changed_at.unwrap_or(kept.changed_at);
-                keep(host, &definition, &kept, definition.updated_at);
-            }
-            Ok(())
+        let decide = move |deciding: &Deciding<'_>| {
+            let Some(definition) = deciding.definition(DefinitionKind::Trigger, &id)? else {
+                return Ok(Decided::Answer(()));
+            };
+            let mut kept: Kept = kept(&definition)?;
+            (kept.was_true, kept.is_probing) = (is_true, false);
+            kept.changed_at = changed_at.unwrap_or(kept.changed_at);
+            Ok(Decided::write(
+                kept.encoded_len(),
+                move |host: &mut RunsHost, _| {
+                    keep(host, &definition, &kept, definition.updated_at);
+                },
+            ))
         };
-        Ok(self.0.maker.handle().change(0, change).await?)
+        Ok(self.0.maker.handle().decide(None, decide).await?)
     }
 }
 

@@ -182,6 +182,11 @@ pub(super) fn trigger(
         .transpose()
 }
 
+/// Returns true if it belongs to that user; an empty one stands for all.
+pub(crate) fn is_of(found: &Definition, user_id: &str) -> bool {
+    user_id.is_empty() || found.owner.as_deref() == Some(user_id)
+}
+
 /// The record of a definition.
 ///
 /// # Errors

@@ -1,27 +1,28 @@
-//! Makes, changes and deletes triggers, each in one turn of the thread of runs. Fires none.
+//! Makes, changes and deletes triggers, as it is decided on readers. Fires none.
 
 use std::collections::BTreeSet;
 
 use escapement_model::{Namespace, PlanId};
 use escapement_run::spec::{namespace_named, stored_name};
-use escapement_runs_host::RunsHost;
-use escapement_runs_shell::CallError;
+use escapement_runs_host::{Deciding, RunsHost};
 use escapement_runs_shell::saved::{SavedPlan, decoded};
+use escapement_runs_shell::{CallError, Decided};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind, Scope};
 use escapement_triggers::{Cause, FiringKey, Secret, probe_run_id};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::trigger::Config;
+use prost::Message;
 use sha2::{Digest, Sha256};
 
 use super::Triggers;
 use super::clockwork::PAGE;
-use super::firing::{Found, keep, now_ms, of_store, request_of};
+use super::firing::{Found, keep, now_ms, request_of};
 use super::reading::checked;
-use super::record::{Kept, kept, put};
+use super::record::{Kept, is_of, kept, put};
 use super::tenants::{LOOKS_PER_SECOND_MAX, NoPlace, TRIGGERS_MAX};
 use crate::caller::{Caller, scope};
-use crate::errors::{Problem, Rejection};
+use crate::errors::{Problem, Rejection, refused};
 use crate::fields::Fields;
 use crate::plan_service::draft::{Draft, Target};
 use crate::plan_service::saving::change;
@@ -98,21 +99,24 @@ impl Triggers {
             self.take_place(&trigger_id, &kept).await?;
         }
         let id = trigger_id.clone();
-        let change = move |host: &mut RunsHost, now| {
-            if let Some(before) = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)? {
-                let before: Kept = self::kept(&before).map_err(of_store)?;
-                let is_spelled = is_named && before.request_digest[..] == spelled[..];
-                return match is_spelled || before.request_digest == kept.request_digest {
-                    true => Ok(false),
-                    false => Err(CallError::RequestIdReused),
+        let decide = move |deciding: &Deciding<'_>| {
+            if let Some(before) = deciding.definition(DefinitionKind::Trigger, &id)? {
+                let before = self::kept::<Kept>(&before)?.request_digest;
+                return match before == kept.request_digest || is_named && before[..] == spelled[..] {
+                    true => Ok(Decided::Answer(Ok(false))),
+                    false => refused(CallError::RequestIdReused),
                 };
             }
-            let priority = kept.trigger.priority.unwrap_or(5);
-            let change = put(namespace, &kept.trigger.user_id, priority, now, &kept);
-            host.define(DefinitionKind::Trigger, &id, change);
-            Ok(true)
+            let (id, kept, namespace) = (id.clone(), kept.clone(), namespace.clone());
+            let bytes = kept.encoded_len();
+            Ok(Decided::write(bytes, move |host: &mut RunsHost, now| {
+                let priority = kept.trigger.priority.unwrap_or(5);
+                let change = put(namespace, &kept.trigger.user_id, priority, now, &kept);
+                host.define(DefinitionKind::Trigger, &id, change);
+                Ok(true)
+            }))
         };
-        let is_new = self.change(&trigger_id, 0, change).await?;
+        let is_new = self.decide(&trigger_id, decide).await?;
         Ok(v1::CreateTriggerResponse {
             trigger: Some(self.get(trigger_id, String::new()).await?),
             webhook_secret: if is_new { drawn } else { String::new() },
@@ -145,8 +149,8 @@ impl Triggers {
         let drawn = random::<32>()?;
         self.take_place(&trigger_id, &draft).await?;
         self.edit(trigger_id, user_id, version, move |kept| {
-            let before = std::mem::replace(&mut kept.trigger, asked);
-            (kept.author, kept.is_held) = (author, is_held);
+            let before = std::mem::replace(&mut kept.trigger, asked.clone());
+            (kept.author, kept.is_held) = (author.clone(), is_held);
             match (&mut kept.trigger.config, before.config) {
                 (Some(Config::Webhook(webhook)), Some(Config::Webhook(before)))
                     if webhook.secret.is_empty() =>
@@ -219,26 +223,28 @@ impl Triggers {
         trigger_id: String,
         user_id: String,
         version: Option<u64>,
-        edit: impl FnOnce(&mut Kept) + Send + 'static,
+        edit: impl Fn(&mut Kept) + Send + Sync + 'static,
     ) -> Changed {
         let id = trigger_id.clone();
-        let change = move |host: &mut RunsHost, now| {
-            let found = host.definition(DefinitionKind::Trigger, &id).map_err(of_store)?;
-            let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
-            let Some(mut definition) = found.filter(|found| is_theirs(found.owner.as_deref())) else {
-                return Ok(Err(not_found(&id)));
+        let decide = move |deciding: &Deciding<'_>| {
+            let found = deciding.definition(DefinitionKind::Trigger, &id)?;
+            let Some(mut definition) = found.filter(|found| is_of(found, &user_id)) else {
+                return refused(not_found(&id));
             };
-            let mut kept: Kept = kept(&definition).map_err(of_store)?;
+            let mut kept: Kept = kept(&definition)?;
             if version.is_some_and(|version| version != kept.version) {
-                return Err(CallError::EtagMismatch);
+                return refused(CallError::EtagMismatch);
             }
             edit(&mut kept);
             kept.version += 1;
             definition.priority = kept.trigger.priority.unwrap_or(5);
-            keep(host, &definition, &kept, now);
-            Ok(Ok(()))
+            let bytes = kept.encoded_len();
+            Ok(Decided::write(bytes, move |host: &mut RunsHost, now| {
+                keep(host, &definition, &kept, now);
+                Ok(())
+            }))
         };
-        self.change(&trigger_id, 0, change).await??;
+        self.decide(&trigger_id, decide).await?;
         self.get(trigger_id, String::new()).await
     }
 
@@ -251,31 +257,28 @@ impl Triggers {
         fields.conclude()?;
         let trigger_id = trigger_id.map_or_else(String::new, |id| id.to_string());
         let (id, user_id) = (trigger_id.clone(), request.user_id);
-        let change = move |host: &mut RunsHost, _| {
-            let found = match host.definition(DefinitionKind::Trigger, &id) {
+        let decide = move |deciding: &Deciding<'_>| {
+            let namespaces = match deciding.definition(DefinitionKind::Trigger, &id) {
                 // What is damaged can be deleted, and nothing else can be done with it. Plans of every namespace may name it.
                 Err(StoreFault::CorruptDefinition { .. }) => None,
                 found => {
-                    let Some(found) = found.map_err(of_store)? else {
-                        return Ok(Err(not_found(&id)));
+                    let Some(found) = found?.filter(|found| is_of(found, &user_id)) else {
+                        return refused(not_found(&id));
                     };
-                    Some(found)
+                    let kept: Kept = kept(&found)?;
+                    if version.is_some_and(|version| version != kept.version) {
+                        return refused(CallError::EtagMismatch);
+                    }
+                    Some(vec![found.namespace])
                 }
             };
-            let namespaces = found.as_ref().map(|found| vec![found.namespace.clone()]);
-            if let Some(found) = found {
-                if !user_id.is_empty() && found.owner.as_deref() != Some(&user_id) {
-                    return Ok(Err(not_found(&id)));
-                }
-                let kept: Kept = kept(&found).map_err(of_store)?;
-                if version.is_some_and(|version| version != kept.version) {
-                    return Err(CallError::EtagMismatch);
-                }
-            }
-            host.define(DefinitionKind::Trigger, &id, DefinitionChange::Delete);
-            Ok(Ok(namespaces))
+            let id = id.clone();
+            Ok(Decided::write(0, move |host: &mut RunsHost, _| {
+                host.define(DefinitionKind::Trigger, &id, DefinitionChange::Delete);
+                Ok(namespaces)
+            }))
         };
-        let namespaces = self.change(&trigger_id, 0, change).await??;
+        let namespaces = self.decide(&trigger_id, decide).await?;
         let clear = move |saved: &mut SavedPlan| {
             let is_it = saved.trigger_id == trigger_id;
             if is_it {
@@ -288,8 +291,7 @@ impl Triggers {
 
     pub(super) async fn get(&self, trigger_id: String, user_id: String) -> Changed {
         let found = self.stored(&trigger_id).await?;
-        let is_theirs = |owner: Option<&str>| user_id.is_empty() || owner == Some(&user_id);
-        let found = found.filter(|(definition, _)| is_theirs(definition.owner.as_deref()));
+        let found = found.filter(|(definition, _)| is_of(definition, &user_id));
         let (definition, kept) = found.ok_or_else(|| not_found(&trigger_id))?;
         let next_fire_at = self.shown_next(&definition.name, &kept);
         Ok(super::service::view(&definition, &kept, next_fire_at))

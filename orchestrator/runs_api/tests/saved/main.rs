@@ -7,6 +7,7 @@ mod goals;
 mod inbox;
 mod nesting;
 mod plans;
+mod savers;
 mod sessions;
 mod steps;
 mod world;

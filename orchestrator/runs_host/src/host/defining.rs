@@ -6,6 +6,7 @@ use escapement_store::StoreFault;
 use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind};
 
 use super::RunsHost;
+use crate::changes::{Basis, DurableChanges};
 use crate::definitions::EventKind;
 
 impl RunsHost {
@@ -30,6 +31,17 @@ impl RunsHost {
     /// As the store's reader fails.
     pub fn definition(&self, kind: DefinitionKind, name: &str) -> Result<Option<Definition>, StoreFault> {
         self.definitions.find(self.reader(), kind, name)
+    }
+
+    /// Returns the number of changes of definitions that are durable, for decisions on a reader.
+    pub fn durable_changes(&self) -> DurableChanges {
+        self.definitions.changes().durable().clone()
+    }
+
+    // RUN-9.15
+    /// Returns true if nothing that a decision rests on has changed since, durably or not. Reads nothing.
+    pub fn holds(&self, basis: &Basis) -> bool {
+        self.definitions.changes().hold(basis)
     }
 
     /// Sets which events are kept for triggers; until then all are.

@@ -6,7 +6,7 @@ use escapement_model::planted::{self, Bug};
 use escapement_run::Input;
 
 use super::RunsHost;
-use crate::limits::{BATCH_BYTES, OWN_MAX};
+use crate::limits::{BATCH_BYTES, DEFINITION_BYTES, OWN_MAX};
 
 // RUN-9.10
 impl RunsHost {
@@ -100,7 +100,7 @@ impl RunsHost {
 
     /// Returns true while the next batch has room for the bytes of another input.
     pub fn has_room(&self) -> bool {
-        self.queue_bytes < BATCH_BYTES
+        self.queue_bytes < BATCH_BYTES && self.definitions.n_bytes() < DEFINITION_BYTES
     }
 
     fn has_room_of_own(&self) -> bool {

@@ -194,7 +194,6 @@ async fn what_a_fork_keeps_is_not_removed_while_the_store_is_full() {
     world.ended(id(2), ShownState::Completed).await;
 }
 
-// RUN-9.15
 #[tokio::test]
 async fn an_input_waits_for_one_of_many_works_on_the_store() {
     let world = World::new();

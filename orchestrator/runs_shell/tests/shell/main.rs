@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod actions;
+mod deciding;
 mod fake;
 mod handle;
 mod stalls;

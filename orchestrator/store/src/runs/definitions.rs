@@ -186,7 +186,8 @@ pub struct DefinitionPut {
     pub record: Bytes,
     /// Contents that it refers to; the store keeps equal ones once.
     pub contents: Vec<Content>,
-    /// Digests of contents that are there already and that it refers to. It refers to nothing else any more.
+    /// Digests of contents that are there already and that it refers to. It refers to nothing else any more. In a batch, one that
+    /// is not there any more is left out.
     pub pinned: Vec<[u8; 32]>,
 }
 
@@ -197,15 +198,25 @@ impl DefinitionWrite {
     /// [`TooLarge`] if a part is beyond [`limits`](super::limits).
     pub fn check_bounds(&self) -> Result<(), TooLarge> {
         check_bytes("a name", NAME_BYTES_MAX, [&self.name])?;
-        let DefinitionChange::Put(put) = &self.change else {
-            return Ok(());
-        };
-        check_bytes("a name", NAME_BYTES_MAX, put.owner.as_deref())?;
-        check_bytes("a definition", DEFINITION_BYTES_MAX, [&put.record])?;
+        match &self.change {
+            DefinitionChange::Put(put) => put.check_bounds(),
+            DefinitionChange::Delete => Ok(()),
+        }
+    }
+}
+
+impl DefinitionPut {
+    /// Checks that the store holds it.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if a part is beyond [`limits`](super::limits).
+    pub fn check_bounds(&self) -> Result<(), TooLarge> {
+        check_bytes("a name", NAME_BYTES_MAX, self.owner.as_deref())?;
+        check_bytes("a definition", DEFINITION_BYTES_MAX, [&self.record])?;
         check_bytes(
             "a content",
             CONTENT_BYTES_MAX,
-            put.contents.iter().map(Content::bytes),
+            self.contents.iter().map(Content::bytes),
         )
     }
 }

@@ -55,6 +55,18 @@ pub(super) fn pin_all(
     Ok(None)
 }
 
+/// Returns those of these contents that are there.
+pub(super) fn those_there(connection: &Connection, digests: &[[u8; 32]]) -> rusqlite::Result<Vec<[u8; 32]>> {
+    let mut is_there = connection.prepare_cached(IS_THERE)?;
+    let mut there = Vec::with_capacity(digests.len());
+    for digest in digests {
+        if is_there.exists([digest])? {
+            there.push(*digest);
+        }
+    }
+    Ok(there)
+}
+
 /// Releases what the write says, after every write of its batch was applied.
 pub(super) fn release_some(connection: &Connection, write: &RunWrite) -> Result<(), Refusal> {
     if write.released.is_empty() && !write.purges {

@@ -1,5 +1,7 @@
 //! Saved plans, action profiles and what else has a name: rows of `definition`. Looks into none.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, params, params_from_iter};
 
@@ -13,6 +15,7 @@ use crate::database::connection::working;
 use crate::database::namespaces;
 use crate::database::values::{bound, checksum, column_number, number_of, optional_text};
 use crate::database::work::{self, Undone};
+use crate::runs::content::Content;
 use crate::runs::definitions::{
     Definition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionOutcome, DefinitionPage,
     DefinitionPut, DefinitionWrite, ExpectedVersion, Scope,
@@ -107,10 +110,10 @@ fn put(
     if let Some(digest) = missing {
         return Ok(DefinitionOutcome::ContentMissing { digest });
     }
+    let brought = put.contents.iter().map(Content::digest);
+    let kept: BTreeSet<[u8; 32]> = put.pinned.iter().copied().chain(brought).collect();
     for digest in before {
-        let is_kept =
-            put.pinned.contains(&digest) || put.contents.iter().any(|content| content.digest() == digest);
-        if !is_kept {
+        if !kept.contains(&digest) {
             contents::release(connection, pins, &digest).map_err(working)?;
         }
     }
@@ -163,7 +166,13 @@ pub(super) fn overwrite(
         delete(connection, tally, write)?;
     }
     if let DefinitionChange::Put(put) = &write.change {
-        self::put(connection, tally, write, put)?;
+        // What was removed since it was found is left out, as if it had been removed before.
+        let there = contents::those_there(connection, &put.pinned).map_err(working)?;
+        let put = DefinitionPut {
+            pinned: there,
+            ..put.clone()
+        };
+        self::put(connection, tally, write, &put)?;
     }
     Ok(())
 }
@@ -242,20 +251,6 @@ pub(super) fn find(
         Some(found) if found.kind != kind || found.name != name => Err(corrupt(found.number)),
         found => Ok(found),
     }
-}
-
-/// Returns the number and the version of the definition of that name.
-pub(super) fn version_of(
-    connection: &Connection,
-    kind: DefinitionKind,
-    name: &str,
-) -> rusqlite::Result<Option<(u64, u64)>> {
-    connection
-        .prepare_cached("SELECT number, version FROM definition WHERE name = ?1")?
-        .query_row([name_in_row(kind, name)], |row| {
-            Ok((number_of(row.get(0)?)?, number_of(row.get(1)?)?))
-        })
-        .optional()
 }
 
 /// Returns the definition of that number.

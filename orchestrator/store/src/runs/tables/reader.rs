@@ -176,10 +176,6 @@ impl RunReader for EmbeddedRunReader {
         definitions::find(&self.connection, kind, name)
     }
 
-    fn definition_version(&self, kind: DefinitionKind, name: &str) -> Result<Option<(u64, u64)>, StoreFault> {
-        definitions::version_of(&self.connection, kind, name).map_err(working)
-    }
-
     fn definitions(
         &self,
         kind: DefinitionKind,

@@ -7,8 +7,9 @@ use super::sample::content;
 use super::{Make, ReopenableRuns, RunSample, commit, reader, refused};
 use escapement_store::runs::limits::{DEFINITION_BYTES_MAX, PAGE_BYTES_MAX};
 use escapement_store::runs::{
-    ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPage,
-    DefinitionPut, DefinitionWrite, ExpectedVersion, Listing, RunConflict, RunRemoved, Scope,
+    BatchOutcome, ClientRequest, Content, Definition, DefinitionChange, DefinitionKind, DefinitionOutcome,
+    DefinitionPage, DefinitionPut, DefinitionWrite, ExpectedVersion, Listing, RunBatch, RunConflict,
+    RunRemoved, Scope,
 };
 
 pub(super) fn put(name: &str, at: i64) -> DefinitionPut {
@@ -300,6 +301,18 @@ pub(super) fn a_definition_keeps_what_it_refers_to(make: Make<'_>) {
     );
     assert!(!is_there(subject, &old), "nothing refers to it any more");
     assert!(is_there(subject, &new) && is_there(subject, &shared));
+
+    // A batch leaves out what is gone, and is written.
+    let mut without = put("plan", 2);
+    without.pinned = vec![old.digest(), new.digest()];
+    let mut batch = RunBatch::new();
+    batch.define(write("other", ExpectedVersion::Any, without));
+    assert_eq!(
+        subject.store().commit(&batch).expect("commits"),
+        BatchOutcome::Done
+    );
+    assert!(!is_there(subject, &old) && is_there(subject, &new));
+    assert_eq!(define(subject, &delete("other", ExpectedVersion::Any)), DONE(1));
 
     // What a run releases stays as long as a definition refers to it.
     let mut third = put("plan", 3);

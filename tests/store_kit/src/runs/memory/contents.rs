@@ -18,7 +18,7 @@ use escapement_store::runs::limits::{ENTRIES_REMOVED_PER_STEP_MAX, RUNS_REMOVED_
 use escapement_store::runs::{
     BatchOutcome, NewInputRequest, RunBatch, RunConflict, RunProgress, RunWrite, Snapshot,
 };
-use escapement_store::runs::{Definition, DefinitionKind, DefinitionWrite};
+use escapement_store::runs::{Definition, DefinitionChange, DefinitionKind, DefinitionWrite};
 use escapement_store::runs::{JournalEntry, RemovedRun, RunSummary, StoredInputRequest};
 use escapement_store::runs::{RunRemoval, RunsRemoved};
 
@@ -220,7 +220,11 @@ impl RunContents {
             }
         }
         for write in batch.definitions() {
-            self.define(write);
+            let mut write = write.clone();
+            if let DefinitionChange::Put(put) = &mut write.change {
+                put.pinned.retain(|digest| self.contents.contains_key(digest));
+            }
+            self.define(&write);
         }
     }
 
