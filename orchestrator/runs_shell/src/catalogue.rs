@@ -1,6 +1,6 @@
 //! What runs are told of actions: what operators said of them and what workers say. Changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use escapement_run::catalogue::{CATALOGUE_BYTES_MAX, Catalogue, CatalogueAction, SCHEMA_BYTES_MAX};
 use escapement_run::plan::{Plan, Step, StepKind};
@@ -122,6 +122,23 @@ pub async fn catalogue(
     seen.refresh().await;
     let read = move |reader: &dyn RunReader| catalogue_of(reader, &seen, &is_wanted);
     runs.readers().read(read).await
+}
+
+/// Returns the input schemas that workers publish of these actions, as many as fit into a catalogue. Reads nothing; call
+/// [`SeenActions::refresh`] before.
+pub fn input_schemas_of(seen: &SeenActions, actions: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let offered = seen.offered();
+    let schemas = actions.iter().filter_map(|action| {
+        let schema = &offered.get(action)?.input_schema;
+        let is_kept = !schema.is_empty() && schema.len() <= SCHEMA_BYTES_MAX;
+        is_kept.then(|| (action.clone(), schema.clone()))
+    });
+    let mut bytes = 0;
+    let has_room = |(_, schema): &(String, String)| {
+        bytes += schema.len();
+        bytes <= CATALOGUE_BYTES_MAX
+    };
+    schemas.take_while(has_room).collect()
 }
 
 /// Returns the actions that workers offer and that are wanted, for planners and models. Actions are left out from the end of the

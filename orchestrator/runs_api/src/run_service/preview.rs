@@ -7,15 +7,14 @@ use crate::errors::Rejection;
 use escapement_advice::{PayloadWarning, PlannedCall};
 use escapement_model::Opaque;
 use escapement_model::opaque::{ValueView, value_of};
-use escapement_run::catalogue::Catalogue;
 use escapement_run::plan::{self, Plan, Violations, constraints};
 use escapement_run::spec::Spec;
 use escapement_run::{planner, preview};
-use escapement_runs_shell::catalogue::catalogue;
+use escapement_runs_shell::catalogue::{catalogue, input_schemas_of};
 use escapement_runs_shell::{Origin, WorkOwner};
 use escapement_store::runs::RunReader;
 use escapement_wire::runs::v1;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Runs {
     pub(super) async fn preview_run(
@@ -87,19 +86,20 @@ impl Runs {
         origin: &Origin,
     ) -> Result<Vec<v1::PlanViolation>, Rejection> {
         let arguments = constraints::arguments_of(plan);
-        let called: BTreeSet<String> = arguments
+        let mut called: BTreeSet<String> = arguments
             .iter()
             .map(|(_, action, _)| (*action).to_owned())
             .collect();
         if called.is_empty() {
             return Ok(Vec::new());
         }
-        let (rights, origin) = (self.runs.rights(), origin.clone());
-        let is_wanted = move |action: &str| called.contains(action) && rights.permit(&origin, action);
-        let catalogue = catalogue(&self.runs, is_wanted).await?;
+        let rights = self.runs.rights();
+        self.runs.seen().refresh().await;
+        called.retain(|action| rights.permit(origin, action));
+        let schemas = input_schemas_of(self.runs.seen(), &called);
         let plan = plan.clone();
         let owner = WorkOwner::new(&spec.namespace, &spec.user_id);
-        let check = move |_: &dyn RunReader| Ok(warnings_of(&plan, &catalogue));
+        let check = move |_: &dyn RunReader| Ok(warnings_of(&plan, &schemas));
         let check = self.runs.readers().read_long(owner, check);
         Ok(check.await?)
     }
@@ -121,7 +121,7 @@ impl Runs {
     }
 }
 
-fn warnings_of(plan: &Plan, catalogue: &Catalogue) -> Vec<v1::PlanViolation> {
+fn warnings_of(plan: &Plan, schemas: &BTreeMap<String, String>) -> Vec<v1::PlanViolation> {
     let arguments = constraints::arguments_of(plan);
     let calls = arguments.iter().map(|(path, action, arguments)| PlannedCall {
         action,
@@ -129,11 +129,9 @@ fn warnings_of(plan: &Plan, catalogue: &Catalogue) -> Vec<v1::PlanViolation> {
         payload: arguments.as_encoded(),
     });
     let calls: Vec<PlannedCall<'_>> = calls.collect();
-    let offered = catalogue
-        .actions
+    let published = schemas
         .iter()
-        .filter(|action| !action.input_schema.is_empty());
-    let published = offered.map(|action| (action.profile.action.as_str(), action.input_schema.as_str()));
+        .map(|(action, schema)| (action.as_str(), schema.as_str()));
     let schemas = escapement_advice::schemas_of(calls.iter().map(|call| call.action), &published.collect());
     let warnings = escapement_advice::of_payloads(&calls, &schemas, is_reference);
     let warnings = warnings

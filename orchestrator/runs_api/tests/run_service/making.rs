@@ -284,6 +284,30 @@ async fn a_preview_warns_of_arguments_that_do_not_fit_what_workers_published() {
     );
 }
 
+#[tokio::test]
+async fn a_preview_reads_each_action_once() {
+    let mut world = World::new();
+    let names: Vec<String> = (0..N_ACTIONS).map(|n| format!("action.{n:03}")).collect();
+    let offered = names.iter().map(|name| escapement_wire::v1::Action {
+        name: name.clone(),
+        input_schema: json!({"type": "object", "required": ["ms"]}).to_string(),
+        workers: 1,
+        ..escapement_wire::v1::Action::default()
+    });
+    world.handle.seen().told(offered.collect());
+    let steps: Vec<_> = names.iter().map(|name| call(name, name, &[])).collect();
+    let preview = v1::PreviewRunRequest {
+        run: Some(run_of(json!(steps))),
+    };
+    let before = world.n_reads();
+    let preview = world.client.preview_run(preview).await.unwrap().into_inner();
+    let n_reads = world.n_reads() - before;
+    assert_eq!(preview.warnings.len() as u64, N_ACTIONS);
+    assert!((N_ACTIONS..N_ACTIONS + 10).contains(&n_reads), "{n_reads} reads");
+}
+
+const N_ACTIONS: u64 = 40;
+
 // RUN-3.7
 #[tokio::test]
 async fn a_preview_warns_of_a_parallel_plan_whose_steps_run_one_at_a_time() {

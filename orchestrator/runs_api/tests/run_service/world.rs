@@ -101,6 +101,12 @@ impl World {
         Self::over(self.disk, store)
     }
 
+    /// Counts what readers have read.
+    pub(crate) fn n_reads(&self) -> u64 {
+        let names = ["", "tokio-rt-worker", "long-readings"];
+        names.into_iter().map(|name| self.disk.n_reads_by(name)).sum()
+    }
+
     pub(crate) async fn create(&mut self, request: v1::CreateRunRequest) -> v1::Run {
         self.client
             .create_run(request)
