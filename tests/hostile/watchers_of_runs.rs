@@ -14,6 +14,7 @@ use escapement_wire::runs::v1::run_service_client::RunServiceClient;
 use escapement_wire::runs::v1::watch_run_response::Told;
 use prost::Message as _;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status, Streaming};
@@ -22,6 +23,8 @@ use tonic::{Code, Response, Status, Streaming};
 const N_QUESTIONS: usize = 20;
 const N_OPTIONS: usize = 45;
 const OPTION_CHARS: usize = 1_000;
+/// Calls of another tenant while one opens its streams.
+const CALLS_MIN: usize = 200;
 /// Streams of one connection.
 const PER_CONNECTION: u32 = 500;
 
@@ -224,6 +227,43 @@ async fn a_tenant_with_unread_streams_has_only_its_share() {
     );
     drop((wires, deaf, other, waiting));
     den.finish("deaf watchers of runs", scale(400, 1_000)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_that_opens_many_streams_has_no_call_of_another_refused() {
+    let (den, deaf, other, _directory) = tenants().await;
+    let run_id = deaf.asks().await;
+    read_questions(&mut deaf.watch(&run_id).await).await;
+    let own = other.asks().await;
+    let calls = deaf_calls(&deaf.secret, &run_id);
+    let opened = AtomicBool::new(false);
+    let open = async {
+        let mut wires = Vec::new();
+        for _ in 0..scale(6, 24) {
+            let mut wire = Wire::with_settings(den.address(), &setting(INITIAL_WINDOW_SIZE, 0)).await;
+            assert_eq!(wire.flood_deaf(&calls).await, Flood::Sent);
+            wires.push(wire);
+        }
+        opened.store(true, Ordering::Relaxed);
+        wires
+    };
+    let ask = async {
+        let (mut n_calls, mut n_refused) = (0, 0);
+        // The last streams begin while these calls are made.
+        while !opened.load(Ordering::Relaxed) || n_calls < CALLS_MIN {
+            let request = v1::GetRunRequest { run_id: own.clone() };
+            n_refused += usize::from(admitted(other.runs().get_run(other.showing(request)).await).is_none());
+            let lists = v1::ListRunsRequest::default();
+            n_refused += usize::from(admitted(other.runs().list_runs(other.showing(lists)).await).is_none());
+            n_calls += 2;
+        }
+        (n_calls, n_refused)
+    };
+    let (wires, (n_calls, n_refused)) = tokio::join!(open, ask);
+    assert_eq!(n_refused, 0, "of {n_calls} calls of the other tenant");
+    drop((wires, deaf, other));
+    den.finish("streams that one tenant opens", scale(400, 1_000))
+        .await;
 }
 
 /// Returns calls for lists, each on a stream of its own.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use escapement_runs_shell::FollowAll;
+use escapement_runs_shell::{FollowAll, as_tenant, current_tenant};
 use escapement_transport::response_budget::{ResponsePermit, TakeDeadline};
 use escapement_transport::{Recipient, Refusal};
 use prost::Message;
@@ -202,7 +202,7 @@ where
         pages: pages.clone(),
         turn: Arc::new(Semaphore::new(1)),
     });
-    tokio::spawn(async move {
+    let serving = async move {
         let ended = tokio::select! {
             biased; // A caller that has left takes no turn of others.
             () = pages.closed() => End::Quiet,
@@ -212,7 +212,8 @@ where
             // A caller that has left hears nothing.
             let _left = pages.send(Err(status)).await;
         }
-    });
+    };
+    tokio::spawn(as_tenant(current_tenant(), serving));
     AnswerStream {
         pages: received,
         page: None,

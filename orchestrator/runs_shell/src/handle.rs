@@ -14,7 +14,7 @@ use escapement_runs::NotHandled;
 use escapement_runs_host::{Create, Links, NotCreated, RunsHost, StoredRunFault, look_at_stored};
 use escapement_store::StoreFault;
 use escapement_store::runs::{ClientRequest, RunReader, RunStore};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
 
 pub use deciding::Decided;
@@ -29,11 +29,13 @@ use crate::joint::{Context, Joint, JointSlot};
 use crate::limits::{ANSWER_PATIENCE, CALL_BYTES_MAX, CALL_PATIENCE, CALL_UNIT_BYTES, CALLS_MAX};
 use crate::live::LiveRuns;
 use crate::message::{ChangeOf, LookOf, Looked, Message, Received, Returned, Room, StoreWorkOf};
+use crate::permits::Permits;
 use crate::readers::{RunReaders, of_fault};
 use crate::records::ExecutionQuestion;
 use crate::rights::Rights;
 use crate::seen::SeenActions;
 use crate::tally::{Happened, Tally};
+use crate::tenants::current_tenant;
 
 /// The way to the thread of runs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,8 +46,8 @@ struct Shared {
     /// Unbounded, and yet bounded: each call has its room, and what returns is bounded by what is in flight.
     messages: mpsc::Sender<Received>,
     clock: Clock,
-    places: Arc<Semaphore>,
-    bytes: Arc<Semaphore>,
+    places: Permits,
+    bytes: Permits,
     readers: RunReaders,
     follows: Follows,
     live: LiveRuns,
@@ -89,8 +91,8 @@ impl RunsHandle {
         Self(Arc::new(Shared {
             messages,
             clock,
-            places: Arc::new(Semaphore::new(CALLS_MAX)),
-            bytes: Arc::new(Semaphore::new(CALL_BYTES_MAX / CALL_UNIT_BYTES)),
+            places: Permits::shared(CALLS_MAX),
+            bytes: Permits::shared(CALL_BYTES_MAX / CALL_UNIT_BYTES),
             readers,
             follows,
             live,
@@ -375,11 +377,11 @@ impl RunsHandle {
     }
 
     async fn room(&self, bytes: usize) -> Result<Room, CallError> {
-        let units = u32::try_from(bytes / CALL_UNIT_BYTES + 1).map_err(|_| CallError::Overloaded)?;
+        let (tenant, units) = (current_tenant(), bytes / CALL_UNIT_BYTES + 1);
         let take = async {
             Room {
-                _place: permits(&self.0.places, 1).await,
-                _bytes: permits(&self.0.bytes, units).await,
+                _place: self.0.places.acquire(&tenant, 1).await,
+                _bytes: self.0.bytes.acquire(&tenant, units).await,
             }
         };
         timeout(CALL_PATIENCE, take)
@@ -392,11 +394,6 @@ impl RunsHandle {
         let sent = self.0.messages.send(Received { at, message });
         sent.map_err(|_| CallError::Stopping)
     }
-}
-
-async fn permits(semaphore: &Arc<Semaphore>, n: u32) -> OwnedSemaphorePermit {
-    let permits = Arc::clone(semaphore).acquire_many_owned(n).await;
-    permits.expect("the semaphore is never closed")
 }
 
 async fn answer_of<T>(answered: oneshot::Receiver<T>) -> Result<T, CallError> {

@@ -17,7 +17,10 @@ mod slots;
 
 mod error;
 
+mod tenants;
 mod turns;
+
+mod permits;
 
 mod aside;
 mod evaluations;
@@ -84,5 +87,6 @@ pub use runs_loop::{Ending, RunsThread, Setup, start};
 pub use seen::SeenActions;
 pub use store_port::{Joined, StorePort, StoreRequest, WaitingBatch};
 pub use tally::{Happened, Tally};
+pub use tenants::{as_tenant, current_tenant};
 pub use trace_runs::TraceRuns;
 pub use wanted_plan::WantedPlan;

@@ -12,11 +12,12 @@ use escapement_run::{Blobs, Input, Run};
 use escapement_runs_host::{RunsHost, guarded};
 use escapement_store::StoreFault;
 use escapement_store::runs::{RunReader, RunStore};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::aside::WorkOwner;
 use crate::error::CallError;
 use crate::evaluations::HeldBytes;
+use crate::permits::Permit;
 use crate::readers::of_fault;
 use crate::rights::Origin;
 use crate::wanted_plan::WantedPlan;
@@ -46,8 +47,8 @@ pub(crate) enum Message {
 /// Share of the queue that a call holds, released once it is answered.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) _place: OwnedSemaphorePermit,
-    pub(crate) _bytes: OwnedSemaphorePermit,
+    pub(crate) _place: Permit,
+    pub(crate) _bytes: Permit,
 }
 
 /// What leaves the thread of runs.

@@ -1,25 +1,24 @@
 //! A small pool of readers of the store of runs, on blocking threads. Caches nothing.
 
-use std::sync::Arc;
-
 use escapement_runs_host::{Basis, Deciding, DurableChanges};
 use escapement_store::runs::{RunReader, RunStore};
 use escapement_store::{Lending, StoreFault};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tracing::error;
 
 use crate::aside::{Aside, WorkOwner};
 use crate::error::CallError;
 use crate::limits::{LONG_READINGS_MAX, READERS_MAX, READERS_PATIENCE, READERS_QUEUE_MAX};
+use crate::permits::{Permit, Permits};
+use crate::tenants::current_tenant;
 
 /// The pool. Cheap to clone.
 #[derive(Clone)]
 pub struct RunReaders {
     /// As many permits as readers, so that the holder of one finds a reader in the list.
-    permits: Arc<Semaphore>,
-    /// Places for those who wait for a reader, and for those who have one.
-    places: Arc<Semaphore>,
+    permits: Permits,
+    /// For those who wait for a reader, and for those who have one.
+    places: Permits,
     idle: Lending<dyn RunReader>,
     /// Threads for readings that take long, and as many readers: they leave the other readers free.
     long: Aside,
@@ -43,8 +42,8 @@ impl RunReaders {
         let readers = |n| (0..n).map(|_| store.reader()).collect::<Result<Vec<_>, _>>();
         let idle = readers(READERS_MAX)?;
         Ok(Self {
-            permits: Arc::new(Semaphore::new(idle.len())),
-            places: Arc::new(Semaphore::new(READERS_MAX + READERS_QUEUE_MAX)),
+            permits: Permits::in_turn(idle.len()),
+            places: Permits::shared(READERS_MAX + READERS_QUEUE_MAX),
             idle: Lending::new(idle),
             long: Aside::new("long-readings", LONG_READINGS_MAX),
             idle_long: Lending::new(readers(LONG_READINGS_MAX)?),
@@ -105,9 +104,10 @@ impl RunReaders {
         }
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, CallError> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| CallError::Overloaded)
+    fn place(&self) -> Result<Permit, CallError> {
+        self.places
+            .take(&current_tenant(), 1)
+            .ok_or(CallError::Overloaded)
     }
 
     /// As [`RunReaders::read`], for what has errors of its own.
@@ -116,10 +116,9 @@ impl RunReaders {
         read: impl FnOnce(&dyn RunReader) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, CallError> {
         let place = self.place()?;
-        let permit = timeout(READERS_PATIENCE, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = permit
-            .map_err(|_| CallError::Overloaded)?
-            .expect("the semaphore is never closed");
+        let tenant = current_tenant();
+        let permit = timeout(READERS_PATIENCE, self.permits.acquire(&tenant, 1)).await;
+        let permit = permit.map_err(|_| CallError::Overloaded)?;
         let idle = self.idle.clone();
         let reading = tokio::task::spawn_blocking(move || {
             // Dropped in this order: the reader is back before its permit is.

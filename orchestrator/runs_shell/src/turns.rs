@@ -30,7 +30,17 @@ impl<K: Clone + Ord, T> Turns<K, T> {
 
     // RUN-9.8
     pub(crate) fn pop(&mut self) -> Option<(K, T)> {
-        let owner = self.order.pop_front()?;
+        self.pop_if(|_, _| true)
+    }
+
+    /// Removes the next thing of the owners whose first thing may go now. The others keep their turns.
+    pub(crate) fn pop_if(&mut self, may_go: impl Fn(&K, &T) -> bool) -> Option<(K, T)> {
+        let may_go = |owner: &K| {
+            let first = self.waiting.get(owner).and_then(VecDeque::front);
+            first.is_some_and(|thing| may_go(owner, thing))
+        };
+        let position = self.order.iter().position(may_go)?;
+        let owner = self.order.remove(position)?;
         let owned = self.waiting.get_mut(&owner)?;
         let thing = owned.pop_front()?;
         if owned.is_empty() {
@@ -39,6 +49,11 @@ impl<K: Clone + Ord, T> Turns<K, T> {
             self.order.push_back(owner.clone());
         }
         Some((owner, thing))
+    }
+
+    /// Returns true if something of the owner waits.
+    pub(crate) fn has(&self, owner: &K) -> bool {
+        self.waiting.contains_key(owner)
     }
 
     /// What goes next.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use escapement_runs_host::{Deciding, EventKind, RunsHost};
-use escapement_runs_shell::{CallError, Decided};
+use escapement_runs_shell::{CallError, Decided, as_tenant, current_tenant};
 use escapement_store::StoreFault;
 use escapement_store::runs::{DefinitionChange, DefinitionKey, DefinitionKind};
 use escapement_triggers::Cause;
@@ -200,14 +200,14 @@ impl Triggers {
         changing: impl Future<Output = Result<T, CallError>> + Send + 'static,
     ) -> Result<T, Rejection> {
         let (triggers, id) = (self.clone(), trigger_id.to_owned());
-        let changed = tokio::spawn(async move {
+        let serving = async move {
             let changed = changing.await;
             // What was not answered may have been done all the same.
             let reloaded = triggers.reload(&id).await;
             let changed = changed?;
             reloaded.map(|()| changed)
-        });
-        match changed.await {
+        };
+        match tokio::spawn(as_tenant(current_tenant(), serving)).await {
             Ok(changed) => changed,
             Err(defect) if defect.is_panic() => resume_unwind(defect.into_panic()),
             Err(_) => Err(CallError::Stopping.into()),

@@ -1,28 +1,35 @@
 //! Calls while every place for those who read is taken.
 
 use crate::world::{World, call, run_of};
-use escapement_runs_shell::CallError;
 use escapement_runs_shell::limits::{READERS_MAX, READERS_QUEUE_MAX};
+use escapement_runs_shell::{CallError, as_tenant};
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::run::State;
 use serde_json::json;
 use std::pin::Pin;
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 type Asking = Pin<Box<dyn Future<Output = Result<(), CallError>> + Send>>;
 
-/// Takes every place for as long as it lives.
+/// Calls that hold every permit of a tenant, or all of them, for as long as this lives.
 struct Crowd {
-    _asking: Vec<Asking>,
-    _held: Vec<mpsc::Sender<()>>,
+    asking: Vec<Asking>,
+    held: Vec<mpsc::Sender<()>>,
 }
 
 async fn crowd(world: &World) -> Crowd {
+    let crowd = crowd_of(world, None).await;
+    assert_eq!(crowd.asking.len(), READERS_MAX + READERS_QUEUE_MAX);
+    crowd
+}
+
+async fn crowd_of(world: &World, tenant: Option<&str>) -> Crowd {
     let (mut asking, mut held) = (Vec::new(), Vec::new());
-    for _ in 0..READERS_MAX + READERS_QUEUE_MAX {
+    loop {
         let (holds, release) = mpsc::channel::<()>();
         let readers = world.handle.readers().clone();
         let ask = async move {
@@ -32,20 +39,43 @@ async fn crowd(world: &World) -> Crowd {
             });
             read.await
         };
-        let mut ask: Asking = Box::pin(ask);
-        // Each takes its place when it is asked for the first time.
-        std::future::poll_fn(|cx| {
-            assert!(ask.as_mut().poll(cx).is_pending());
-            std::task::Poll::Ready(())
-        })
-        .await;
-        asking.push(ask);
+        let mut ask: Asking = Box::pin(as_tenant(tenant.map(Into::into), ask));
+        // Each takes its permit when it is asked for the first time.
+        match std::future::poll_fn(|cx| Poll::Ready(ask.as_mut().poll(cx))).await {
+            Poll::Pending => asking.push(ask),
+            Poll::Ready(refused) => {
+                assert_eq!(refused, Err(CallError::Overloaded));
+                return Crowd { asking, held };
+            }
+        }
         held.push(holds);
     }
-    Crowd {
-        _asking: asking,
-        _held: held,
+}
+
+#[tokio::test]
+async fn a_tenant_that_fills_its_share_has_no_other_refused() {
+    let mut world = World::new();
+    let run = world.create(run_of(json!([call("a", "echo", &[])]))).await;
+    let mut crowd = crowd_of(&world, Some("many")).await;
+    assert_eq!(crowd.asking.len(), (READERS_MAX + READERS_QUEUE_MAX) / 2);
+    let request = v1::ListRunsRequest::default();
+    let listed = async { world.client.list_runs(request).await };
+    let mut listed = Box::pin(as_tenant(Some("other".into()), listed));
+    std::future::poll_fn(|cx| {
+        assert!(listed.as_mut().poll(cx).is_pending(), "it waits for a reader");
+        Poll::Ready(())
+    })
+    .await;
+    // Those that read are done; the other tenant has the next turn but one.
+    for held in crowd.held.drain(..READERS_MAX + 1) {
+        held.send(()).unwrap();
     }
+    let done = crowd.asking.drain(..READERS_MAX + 1);
+    for asking in done {
+        asking.await.unwrap();
+    }
+    let listed = listed.await.unwrap().into_inner();
+    assert_eq!(listed.runs[0].run_id, run.run_id);
 }
 
 #[tokio::test]

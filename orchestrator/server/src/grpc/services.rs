@@ -12,7 +12,7 @@ use self::plans::Plans;
 use super::Edge;
 use crate::config::Config;
 use crate::grpc::session::Sessions;
-use escapement_runs_api::Triggers;
+use escapement_runs_api::{Triggers, by_tenant};
 use escapement_runs_shell::RunsHandle;
 use escapement_scaler::Scaler;
 use escapement_transport::answer_permits::counted;
@@ -139,7 +139,7 @@ pub(crate) async fn build(edge: &Edge, runs: Option<RunsSetup>) -> (Routes, Heal
     if let Some(runs) = runs {
         add_runs(&mut routes, runs, &edge.answers);
     }
-    let routes = counted(judged_only(routes.routes()), &edge.answers);
+    let routes = counted(by_tenant(judged_only(routes.routes())), &edge.answers);
     (routes.prepare(), health)
 }
 
