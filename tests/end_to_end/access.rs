@@ -10,6 +10,7 @@ mod handlers;
 pub(crate) mod issuers;
 mod matrix;
 mod narrowed;
+mod nobody;
 mod open_calls;
 mod operators;
 mod policies;

@@ -27,33 +27,45 @@ async fn reflect(world: &World, question: MessageRequest) -> MessageResponse {
     answer.message_response.unwrap()
 }
 
-/// Every call that the contract and its workers have, as `Service/Method`. Runs are a caller of these, and have an API of their own.
-async fn offered_calls(world: &World) -> BTreeSet<String> {
+/// Returns every call that the server serves, as `/package.Service/Method`.
+pub(crate) async fn served_calls(world: &World) -> BTreeSet<String> {
     let MessageResponse::ListServicesResponse(list) =
         reflect(world, MessageRequest::ListServices(String::new())).await
     else {
         panic!("no list of services");
     };
     let mut calls = BTreeSet::new();
-    for service in list.service.into_iter().filter(|service| {
-        service.name.starts_with("escapement.") && !service.name.starts_with("escapement.runs.")
-    }) {
+    for service in list.service {
         let question = MessageRequest::FileContainingSymbol(service.name.clone());
         let MessageResponse::FileDescriptorResponse(files) = reflect(world, question).await else {
             panic!("no file holds {}", service.name);
         };
         for bytes in files.file_descriptor_proto {
             let file = FileDescriptorProto::decode(bytes.as_slice()).unwrap();
-            for described in &file.service {
-                let methods = described
-                    .method
-                    .iter()
-                    .map(|method| format!("{}/{}", described.name(), method.name()));
-                calls.extend(methods);
-            }
+            let described = file.service.iter();
+            // A file may hold more services than are served.
+            let described = described
+                .filter(|described| format!("{}.{}", file.package(), described.name()) == service.name);
+            let methods = described.flat_map(|described| &described.method);
+            calls.extend(methods.map(|method| format!("/{}/{}", service.name, method.name())));
         }
     }
     calls
+}
+
+/// Every call that the contract and its workers have, as `Service/Method`. Runs are a caller of these, and have an API of their own.
+async fn offered_calls(world: &World) -> BTreeSet<String> {
+    let calls = served_calls(world).await.into_iter();
+    let calls =
+        calls.filter(|path| path.starts_with("/escapement.") && !path.starts_with("/escapement.runs."));
+    calls
+        .map(|path| {
+            path.rsplit_once('.')
+                .expect("a package ends with a dot")
+                .1
+                .to_owned()
+        })
+        .collect()
 }
 
 //

@@ -13,6 +13,7 @@ use http::{HeaderMap, Request};
 use prost::Message as _;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tonic::Status;
 
 use crate::Fault;
 
@@ -208,13 +209,27 @@ impl RawSession {
     /// # Errors
     /// The stream or the connection broke before it.
     pub async fn status(&mut self) -> Result<(i32, String), Fault> {
-        while self.next().await?.is_some() {}
-        let Answer::Ended(trailers) = &self.answer else {
-            return Err("the stream goes on".into());
-        };
+        let trailers = self.trailers().await?;
         let text = |name| trailers.get(name).and_then(|value| value.to_str().ok());
         let code = text(STATUS).ok_or("the stream ended without a status")?.parse()?;
         Ok((code, text("grpc-message").unwrap_or_default().to_owned()))
+    }
+
+    /// Reads to the end of the stream and gives its gRPC status with all details.
+    ///
+    /// # Errors
+    /// As [`Self::status`].
+    pub async fn detailed_status(&mut self) -> Result<Status, Fault> {
+        let status = Status::from_header_map(self.trailers().await?);
+        Ok(status.ok_or("the stream ended without a status")?)
+    }
+
+    async fn trailers(&mut self) -> Result<&HeaderMap, Fault> {
+        while self.next().await?.is_some() {}
+        match &self.answer {
+            Answer::Ended(trailers) => Ok(trailers),
+            Answer::Awaited(_) | Answer::Body(_) => Err("the stream goes on".into()),
+        }
     }
 
     fn take_message(&mut self) -> Result<Option<SessionResponse>, Fault> {
