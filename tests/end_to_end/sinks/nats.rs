@@ -1,5 +1,7 @@
 //! Sinks in a stream of a real server of NATS.
 
+mod by_tls;
+
 use super::{Sinks, execute, world};
 use crate::metrics::{address, scrape};
 use crate::world::{LIMIT, World};
@@ -31,6 +33,26 @@ impl Nats {
         Some(Self {
             server: server.unwrap(),
             roots: None,
+            accounts: None,
+            directory,
+        })
+    }
+
+    /// Starts one that wants TLS, and whose certificate this authority has signed.
+    async fn start_by_tls(authority: &Authority, more: &str) -> Option<Self> {
+        let program = program()?;
+        let directory = PrivateDirectory::new("nats").unwrap();
+        let issued = authority.issue(&["localhost"]).unwrap();
+        let files = issued.write(directory.path(), "server").unwrap();
+        let configuration = format!(
+            "tls {{ cert_file: \"{}\", key_file: \"{}\" }}\n{more}",
+            files.cert.display(),
+            files.key.display(),
+        );
+        let server = NatsServer::start(&program, directory.path(), &configuration).await;
+        Some(Self {
+            server: server.unwrap(),
+            roots: Some(authority.pem()),
             accounts: None,
             directory,
         })
@@ -72,6 +94,10 @@ impl Nats {
 
     pub(crate) fn url(&self) -> String {
         format!("nats://localhost:{}", self.server.port())
+    }
+
+    fn tls_url(&self) -> String {
+        format!("tls://localhost:{}", self.server.port())
     }
 
     fn file(&self, name: &str, text: &str) -> String {
@@ -187,37 +213,20 @@ async fn a_stream_that_is_missing_or_full_is_waited_for() {
 
 #[tokio::test]
 async fn a_server_that_wants_a_key_and_tls_gets_both() {
-    let Some(program) = program() else {
-        return;
-    };
     let authority = Authority::new("nats").unwrap();
-    let directory = PrivateDirectory::new("nats").unwrap();
-    let files = authority
-        .issue(&["localhost"])
-        .unwrap()
-        .write(directory.path(), "server")
-        .unwrap();
-    let configuration = format!(
-        "tls {{ cert_file: \"{}\", key_file: \"{}\" }}\nauthorization {{ users: [\n\
+    let users = format!(
+        "authorization {{ users: [\n\
          {{ user: admin, password: admin }},\n\
-         {{ nkey: {PUBLIC}, permissions: {{ publish: [\"escapement.default.>\"], subscribe: [\"_INBOX.>\"] }} }}\n] }}",
-        files.cert.display(),
-        files.key.display(),
+         {{ nkey: {PUBLIC}, permissions: {{ publish: [\"escapement.default.>\"], subscribe: [\"_INBOX.>\"] }} }}\n] }}"
     );
-    let server = NatsServer::start(&program, directory.path(), &configuration)
-        .await
-        .unwrap();
-    let nats = Nats {
-        server,
-        roots: Some(authority.pem()),
-        accounts: None,
-        directory,
+    let Some(nats) = Nats::start_by_tls(&authority, &users).await else {
+        return;
     };
     nats.make_stream(json!({})).await;
     let credentials = nats.file("nats.seed", SEED);
     let another = nats.file("another.seed", ANOTHER_SEED);
     let roots = nats.file("roots.pem", &authority.pem());
-    let url = format!("tls://localhost:{}", nats.server.port());
+    let url = nats.tls_url();
     let (world, _sinks) = start(|sinks| {
         let trusted = format!("ca_file = {roots:?}\ngive_up_after_ms = 1000");
         let sinks = sinks.nats_sink("bus", &url, &format!("{trusted}\ncredentials_file = {another:?}"));
