@@ -1,12 +1,10 @@
 //! Conversions of an earlier version's files that are killed at their calls, or fail there.
 //! The next one makes the same store.
 
+use crate::tables::{Table, tables_of};
 use crate::world::World;
 use escapement_tests::fault_layer::{Action, Call};
 use escapement_tests::{Binaries, checkout};
-use rusqlite::Connection;
-use rusqlite::types::Value;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -36,23 +34,7 @@ fn convert(world: &World, disturbed: bool) -> ExitStatus {
 
 /// Returns all rows of a store.
 fn rows(store: &Path) -> String {
-    let database = Connection::open(store).unwrap();
-    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
-    let mut tables = database.prepare(sql).unwrap();
-    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
-    let mut text = String::new();
-    for table in tables.map(Result::unwrap) {
-        let mut select = database
-            .prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2"))
-            .unwrap();
-        let n_columns = select.column_count();
-        let mut rows = select.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: Vec<Value> = (0..n_columns).map(|column| row.get(column).unwrap()).collect();
-            writeln!(text, "{table} {values:?}").unwrap();
-        }
-    }
-    text
+    tables_of(store).iter().map(Table::statements).collect()
 }
 
 /// Returns the defect of a world whose conversion ended so at this call.

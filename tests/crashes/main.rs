@@ -12,6 +12,8 @@
 mod acts;
 mod caller;
 mod hand;
+#[path = "../records/rows/tables.rs"]
+mod tables;
 mod told;
 mod world;
 

@@ -1,11 +1,12 @@
 //! Rows as the store writes them, with every column set, checksums and links included: written once and kept for ever as SQL.
 //! Today's store writes the same rows, and finds nothing wrong with those that are kept.
 
-use std::fmt::Write as _;
+mod tables;
+
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use escapement_model::{BootId, InputRequestId, Namespace, RunId, hex};
+use escapement_model::{BootId, InputRequestId, Namespace, RunId};
 use escapement_store::embedded::Examiner;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, ClosedInputRequest, Content, DefinitionChange, DefinitionKind,
@@ -17,39 +18,12 @@ use escapement_store::{
     Store, Write,
 };
 use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::earlier::{EXECUTIONS, RUNS};
 use escapement_tests::{PrivateDirectory, checkout};
 use rusqlite::Connection;
-use rusqlite::types::ValueRef;
+use tables::{NULL, Table, tables_of};
 
 const AT: i64 = 1_800_000_000_000;
-
-/// The databases of earlier versions: name, mark of the kind, and migrations.
-const EARLIER: [(&str, i64, &[&str]); 2] = [
-    (
-        "executions",
-        0x4553_4350,
-        &[
-            include_str!("../../orchestrator/store/src/earlier/executions/0001_executions.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0002_removal.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0003_starts.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0004_outlines.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0005_actions.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0006_namespaces.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0007_operators.sql"),
-            include_str!("../../orchestrator/store/src/earlier/executions/0008_settlements.sql"),
-        ],
-    ),
-    (
-        "runs",
-        0x4553_4352,
-        &[
-            include_str!("../../orchestrator/store/src/earlier/runs/0001_runs.sql"),
-            include_str!("../../orchestrator/store/src/earlier/runs/0002_namespaces.sql"),
-            include_str!("../../orchestrator/store/src/earlier/runs/0003_endings.sql"),
-            include_str!("../../orchestrator/store/src/earlier/runs/0004_lists.sql"),
-        ],
-    ),
-];
 
 #[test]
 fn rows_are_written_and_read_as_they_ever_were() {
@@ -66,15 +40,16 @@ fn rows_are_written_and_read_as_they_ever_were() {
 #[test]
 fn rows_of_two_databases_become_the_rows_of_one() {
     let directory = PrivateDirectory::new("rows").unwrap();
-    for (name, kind, migrations) in EARLIER {
-        let database = Connection::open(directory.join(format!("{name}.db"))).unwrap();
-        for migration in migrations {
+    for earlier in [EXECUTIONS, RUNS] {
+        let database = Connection::open(directory.join(format!("{}.db", earlier.name))).unwrap();
+        for migration in earlier.migrations {
             database.execute_batch(migration).unwrap();
         }
-        let version = i64::try_from(migrations.len()).unwrap();
+        let (version, kind) = (earlier.migrations.len(), earlier.application_id);
+        let version = i64::try_from(version).unwrap();
         database.pragma_update(None, "user_version", version).unwrap();
         database.pragma_update(None, "application_id", kind).unwrap();
-        fill(&database, name);
+        fill(&database, earlier.name);
     }
     drop(Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap());
     assert_kept("store", &dump(&directory.join("store.db")));
@@ -280,56 +255,21 @@ fn id(n: u8) -> [u8; 16] {
     bytes
 }
 
-/// Returns all rows of all tables, each as a statement that writes it.
+/// Returns all rows of all tables, each as a statement that writes it. No table is empty, and no column is never set.
 fn dump(path: &Path) -> String {
-    let database = Connection::open(path).unwrap();
-    let mut tables = database
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-        .unwrap();
-    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
     let mut text = String::new();
-    for table in tables.map(Result::unwrap) {
-        let mut rows = database
-            .prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2"))
-            .unwrap();
-        let columns: Vec<String> = rows.column_names().map(str::to_owned).collect();
-        let mut rows = rows.query([]).unwrap();
-        let mut n_rows = 0;
-        let mut is_set = vec![false; columns.len()];
-        while let Some(row) = rows.next().unwrap() {
-            n_rows += 1;
-            let values: Vec<String> = (0..columns.len())
-                .map(|n| value(row.get_ref(n).unwrap()))
-                .collect();
-            is_set
-                .iter_mut()
-                .zip(&values)
-                .for_each(|(is_set, value)| *is_set |= value != "NULL");
-            writeln!(
-                text,
-                "INSERT INTO {table} ({}) VALUES ({});",
-                columns.join(", "),
-                values.join(", ")
-            )
-            .unwrap();
-        }
-        assert!(n_rows > 0, "{table} has no row here");
-        assert!(
-            is_set.iter().all(|is_set| *is_set),
-            "a column of {table} is never set: {columns:?} {is_set:?}"
-        );
+    for table in tables_of(path) {
+        let Table { name, columns, rows } = &table;
+        assert!(!rows.is_empty(), "{name} has no row here");
+        let is_set = |n: usize| rows.iter().any(|row| row[n] != NULL);
+        let unset: Vec<&String> = (0..columns.len())
+            .filter(|n| !is_set(*n))
+            .map(|n| &columns[n])
+            .collect();
+        assert!(unset.is_empty(), "of {name} these are never set: {unset:?}");
+        text += &table.statements();
     }
     text
-}
-
-fn value(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Null => "NULL".to_owned(),
-        ValueRef::Integer(number) => number.to_string(),
-        ValueRef::Real(_) => panic!("no column has such numbers"),
-        ValueRef::Text(text) => format!("'{}'", std::str::from_utf8(text).unwrap().replace('\'', "''")),
-        ValueRef::Blob(bytes) => format!("x'{}'", hex::text(bytes)),
-    }
 }
 
 /// Compares with what is kept; with `ESCAPEMENT_NEW_RECORDS=1` keeps it if nothing is.

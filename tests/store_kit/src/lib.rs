@@ -2,6 +2,7 @@
 //! The disk is a model: it can fail, and it loses what was not synced.
 
 pub mod conformance;
+pub mod earlier;
 pub mod frozen;
 pub mod memory;
 pub mod runs;

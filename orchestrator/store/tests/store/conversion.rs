@@ -10,10 +10,11 @@ use escapement_store::embedded::{
 use escapement_store::runs::RunStore;
 use escapement_store::{Embedded, EmbeddedOptions, Outcome, Store, StoreFault};
 use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::earlier::{EXECUTIONS, RUNS};
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
-use crate::earlier::{EXECUTIONS, RUNS, executions_of, take_back};
+use crate::earlier::{executions_of, take_back};
 use crate::opened::{commit, open, refused};
 use crate::scratch::Scratch;
 
@@ -36,7 +37,11 @@ fn furnished() -> Scratch {
         commit(&mut store, [sample.create(), sample.append(2, 4)]);
     }
     drop(store);
-    take_back(directory.path(), EXECUTIONS.len(), RUNS.len());
+    take_back(
+        directory.path(),
+        EXECUTIONS.migrations.len(),
+        RUNS.migrations.len(),
+    );
     directory
 }
 
@@ -386,7 +391,7 @@ fn executions_without_runs_are_a_store_too() {
     executions_of(
         &newest.path().join("store.db"),
         &directory.path().join("executions.db"),
-        EXECUTIONS.len(),
+        EXECUTIONS.migrations.len(),
     );
     let store = open(&directory);
     assert_eq!(store.opening().converted.unwrap().n_executions, 1);

@@ -1,27 +1,8 @@
 //! Stores as earlier versions of this program have left them: two databases, in the schema of those versions to the letter.
 
+use escapement_store_kit::earlier::{EXECUTIONS, EarlierDatabase, RUNS};
 use rusqlite::Connection;
 use std::path::Path;
-
-/// The migrations of the executions' database.
-pub(crate) const EXECUTIONS: &[&str] = &[
-    include_str!("../../src/earlier/executions/0001_executions.sql"),
-    include_str!("../../src/earlier/executions/0002_removal.sql"),
-    include_str!("../../src/earlier/executions/0003_starts.sql"),
-    include_str!("../../src/earlier/executions/0004_outlines.sql"),
-    include_str!("../../src/earlier/executions/0005_actions.sql"),
-    include_str!("../../src/earlier/executions/0006_namespaces.sql"),
-    include_str!("../../src/earlier/executions/0007_operators.sql"),
-    include_str!("../../src/earlier/executions/0008_settlements.sql"),
-];
-
-/// Those of the runs' database.
-pub(crate) const RUNS: &[&str] = &[
-    include_str!("../../src/earlier/runs/0001_runs.sql"),
-    include_str!("../../src/earlier/runs/0002_namespaces.sql"),
-    include_str!("../../src/earlier/runs/0003_endings.sql"),
-    include_str!("../../src/earlier/runs/0004_lists.sql"),
-];
 
 /// Columns of today's counters with other names in the executions' database.
 const OF_EXECUTIONS: [(&str, &str); 7] = [
@@ -56,20 +37,20 @@ pub(crate) fn take_back(directory: &Path, version_of_executions: usize, version_
 
 /// Makes the executions' database of a version of a store that is closed.
 pub(crate) fn executions_of(store: &Path, file: &Path, version: usize) {
-    copy(store, file, &EXECUTIONS[..version], &OF_EXECUTIONS, 0x4553_4350);
+    copy(store, file, &EXECUTIONS, version, &OF_EXECUTIONS);
 }
 
 /// Makes the runs' database in the same way.
 pub(crate) fn runs_of(store: &Path, file: &Path, version: usize) {
-    copy(store, file, &RUNS[..version], &OF_RUNS, 0x4553_4352);
+    copy(store, file, &RUNS, version, &OF_RUNS);
 }
 
-fn copy(store: &Path, file: &Path, migrations: &[&str], of_tally: &[(&str, &str)], kind: i64) {
+fn copy(store: &Path, file: &Path, earlier: &EarlierDatabase, version: usize, of_tally: &[(&str, &str)]) {
     let connection = Connection::open(file).unwrap();
-    for migration in migrations {
+    for migration in &earlier.migrations[..version] {
         connection.execute_batch(migration).unwrap();
     }
-    let version = i64::try_from(migrations.len()).unwrap();
+    let (version, kind) = (i64::try_from(version).unwrap(), earlier.application_id);
     connection.pragma_update(None, "user_version", version).unwrap();
     connection.pragma_update(None, "application_id", kind).unwrap();
     connection

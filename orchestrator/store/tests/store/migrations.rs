@@ -6,8 +6,9 @@ use escapement_store::{
     ActionMemory, OperatorDeed, OperatorFilter, OperatorIntent, OperatorWrite, Outcome, Removal, Store, Write,
 };
 use escapement_store_kit::conformance::Sample;
+use escapement_store_kit::earlier::{EXECUTIONS, RUNS};
 
-use crate::earlier::{EXECUTIONS, RUNS, take_back};
+use crate::earlier::take_back;
 use crate::opened::open;
 use crate::scratch::Scratch;
 
@@ -29,7 +30,7 @@ fn act() -> Write {
 
 #[test]
 fn a_store_of_every_earlier_version_is_converted_and_keeps_everything() {
-    for version in 1..=EXECUTIONS.len() {
+    for version in 1..=EXECUTIONS.migrations.len() {
         let directory = Scratch::new();
         let mut samples: Vec<Sample> = (1..=7).map(Sample::new).collect();
         if version < WITH_NAMESPACES {
@@ -63,7 +64,7 @@ fn a_store_of_every_earlier_version_is_converted_and_keeps_everything() {
             n_settled = 4;
         }
         drop(store);
-        take_back(directory.path(), version, RUNS.len());
+        take_back(directory.path(), version, RUNS.migrations.len());
 
         let mut store = open(&directory);
         let converted = store.opening().converted.unwrap();

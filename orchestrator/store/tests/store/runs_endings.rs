@@ -6,6 +6,7 @@ use crate::scratch::Scratch;
 use escapement_store::embedded::{Examiner, Finding};
 use escapement_store::runs::RunStore;
 use escapement_store::{Embedded, EmbeddedOptions, StoreFault};
+use escapement_store_kit::earlier::EXECUTIONS;
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 use std::path::Path;
@@ -48,7 +49,7 @@ fn what_ended_before_places_were_kept_has_none_and_what_ends_behind_begins_with_
         end_at_once(&mut store, 2);
         commit(&mut store, [living.create()]);
     }
-    earlier::take_back(directory.path(), earlier::EXECUTIONS.len(), 2);
+    earlier::take_back(directory.path(), EXECUTIONS.migrations.len(), 2);
     let mut store = open(directory.path());
     assert_eq!(places(&store), []);
     commit(&mut store, [living.end(2)]);

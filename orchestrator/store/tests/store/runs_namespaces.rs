@@ -9,10 +9,11 @@ use escapement_store::runs::{
     DefinitionChange, DefinitionKind, DefinitionOutcome, DefinitionPut, DefinitionWrite, ExpectedVersion,
     RunFilter, RunStore, Scope,
 };
+use escapement_store_kit::earlier::{EXECUTIONS, RUNS};
 use escapement_store_kit::runs::conformance::RunSample;
 use rusqlite::Connection;
 
-use crate::earlier::{EXECUTIONS, RUNS, take_back};
+use crate::earlier::take_back;
 use crate::opened::{commit, open};
 use crate::scratch::Scratch;
 
@@ -49,7 +50,7 @@ fn findings(directory: &Path) -> Vec<Finding> {
 
 #[test]
 fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
-    for version in 1..=RUNS.len() {
+    for version in 1..=RUNS.migrations.len() {
         let directory = Scratch::new();
         let samples = [2, 4, 5, 7].map(RunSample::new);
         {
@@ -65,7 +66,7 @@ fn what_was_kept_by_an_earlier_version_is_listed_as_it_was() {
                 DefinitionOutcome::Done { version: 1 }
             );
         }
-        take_back(directory.path(), EXECUTIONS.len(), version);
+        take_back(directory.path(), EXECUTIONS.migrations.len(), version);
 
         let mut store = open(directory.path());
         let mut billing = RunSample::new(1).create();
