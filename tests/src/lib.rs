@@ -49,6 +49,7 @@ pub mod plans;
 pub mod planted;
 mod preload;
 pub mod prometheus;
+mod raw_codec;
 pub mod raw_session;
 mod receiver;
 pub mod reference;
@@ -77,6 +78,7 @@ pub use {
     piped::piped,
     plan_document::PlanDocument,
     prometheus::Prometheus,
+    raw_codec::RawCodec,
     receiver::{ReceivedRequest, Receiver, Reply},
     scripted_worker::ScriptedWorker,
     tls_tunnel::TlsTunnel,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 use escapement_access::Principal;
 use escapement_runs::Config;
 use escapement_runs_api::{Actions, Artifacts, Goals, Inbox, Plans, Runs, Sessions, Triggers};
@@ -21,11 +21,12 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::iter;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
+
+use crate::raw_codec::RawCodec;
 
 /// The services, and what is there to be asked about.
 pub(crate) struct World {
@@ -161,16 +162,16 @@ impl World {
                         if let Some(principal) = &self.principal {
                             request.extensions_mut().insert(Arc::clone(principal));
                         }
-                        client.unary(request, path, Raw).await
+                        client.unary(request, path, RawCodec).await
                     }
                     (true, _) => {
                         let parts = Request::new(iter([request, data_of_upload()]));
-                        client.client_streaming(parts, path, Raw).await
+                        client.client_streaming(parts, path, RawCodec).await
                     }
                     // The stream may never end, so its messages are not read.
                     (false, true) => {
                         let opened = client
-                            .server_streaming(Request::new(request), path, Raw)
+                            .server_streaming(Request::new(request), path, RawCodec)
                             .await;
                         opened.map(|stream| stream.map(|_| Bytes::new()))
                     }
@@ -185,7 +186,9 @@ impl World {
             "ArtifactService" => of!(ArtifactServiceServer::new(Artifacts::new(runs))),
             "GoalService" => of!(GoalServiceServer::new(Goals::new(runs))),
             "SessionService" => of!(SessionServiceServer::new(Sessions::new(runs))),
-            "TriggerService" => of!(TriggerServiceServer::new(Triggers::new(Runs::new(runs, config)))),
+            "TriggerService" => of!(TriggerServiceServer::new(Triggers::new(Runs::new(
+                runs, config, answers
+            )))),
             other => panic!("{other} is served by nobody here"),
         };
         match answered {
@@ -272,44 +275,6 @@ pub(crate) fn document() -> Value {
 
 pub(crate) fn trigger() -> Value {
     json!({"name": "Nightly", "schedule": {"cron": "0 3 * * *"}, "run": {"document": document()}})
-}
-
-/// Messages as bytes, as they are.
-#[derive(Clone, Copy, Debug)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
-    }
 }
 
 /// Bytes of a message, as the transport of the server has it.

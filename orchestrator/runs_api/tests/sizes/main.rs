@@ -5,6 +5,8 @@
 
 mod calls;
 mod fields;
+#[path = "../../../../tests/src/raw_codec.rs"]
+mod raw_codec;
 mod requests;
 
 use std::collections::BTreeMap;

@@ -2,51 +2,13 @@
 
 use super::super::credentials::Token;
 use crate::world::World;
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
+use escapement_tests::RawCodec;
 use prost::Message;
 use std::time::Duration;
 use tonic::Status;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
-
-/// Messages as they are encoded.
-#[derive(Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&message);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
-    }
-}
 
 /// What a caller of another namespace is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +114,7 @@ pub(crate) async fn asked(channel: Channel, call: &Call, bearer: Option<&str>) -
     }
     let answer = async {
         let mut answer = grpc
-            .streaming(request, call.path.parse().unwrap(), Raw)
+            .streaming(request, call.path.parse().unwrap(), RawCodec)
             .await?
             .into_inner();
         answer.message().await.map(Option::unwrap_or_default)
