@@ -31,18 +31,9 @@ pub struct Artifacts {
 }
 
 impl Artifacts {
-    /// Keeps artifacts with these runs.
-    pub fn new(runs: RunsHandle) -> Self {
-        Self {
-            runs,
-            answers: ResponseBudget::default(),
-        }
-    }
-
-    /// Sets the budget of unread answers, which other services share.
-    #[must_use]
-    pub fn with_answers(self, answers: ResponseBudget) -> Self {
-        Self { answers, ..self }
+    /// Keeps artifacts with these runs. `answers`: the budget of unread answers, which all services share.
+    pub fn new(runs: RunsHandle, answers: ResponseBudget) -> Self {
+        Self { runs, answers }
     }
 
     /// Looks at one artifact of a run.

@@ -44,18 +44,9 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Asks and answers for these runs.
-    pub fn new(runs: RunsHandle) -> Self {
-        Self {
-            runs,
-            answers: ResponseBudget::default(),
-        }
-    }
-
-    /// Sets the budget of unread answers, which other services share.
-    #[must_use]
-    pub fn with_answers(self, answers: ResponseBudget) -> Self {
-        Self { answers, ..self }
+    /// Asks and answers for these runs. `answers`: the budget of unread answers, which all services share.
+    pub fn new(runs: RunsHandle, answers: ResponseBudget) -> Self {
+        Self { runs, answers }
     }
 
     async fn list(

@@ -72,8 +72,8 @@ impl std::fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// Answers from these runs. `config`: what they were started with.
-    pub fn new(runs: RunsHandle, config: Config) -> Self {
+    /// Answers from these runs. `config`: what they were started with; `answers`: the budget of unread answers, which all services share.
+    pub fn new(runs: RunsHandle, config: Config, answers: ResponseBudget) -> Self {
         Self {
             runs,
             config,
@@ -81,14 +81,8 @@ impl Runs {
             event_source: EVENT_SOURCE.into(),
             heavy: Share::new(HEAVY_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
-            answers: ResponseBudget::default(),
+            answers,
         }
-    }
-
-    /// Sets the budget of unread answers, which other services share.
-    #[must_use]
-    pub fn with_answers(self, answers: ResponseBudget) -> Self {
-        Self { answers, ..self }
     }
 
     fn watcher<T>(&self, request: &Request<T>) -> Recipient {

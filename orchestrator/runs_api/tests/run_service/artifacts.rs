@@ -3,6 +3,7 @@
 use crate::world::{World, call, reason, run_of, violations};
 use escapement_run::artifacts::UPLOAD_BYTES_MAX;
 use escapement_runs_api::Artifacts;
+use escapement_transport::response_budget::ResponseBudget;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::artifact_service_client::ArtifactServiceClient;
 use escapement_wire::runs::v1::artifact_service_server::ArtifactServiceServer;
@@ -15,7 +16,10 @@ use tonic::{Code, Status};
 type Client = ArtifactServiceClient<ArtifactServiceServer<Artifacts>>;
 
 fn client(world: &World) -> Client {
-    ArtifactServiceClient::new(ArtifactServiceServer::new(Artifacts::new(world.handle.clone())))
+    ArtifactServiceClient::new(ArtifactServiceServer::new(Artifacts::new(
+        world.handle.clone(),
+        ResponseBudget::default(),
+    )))
 }
 
 fn header(run_id: &str) -> v1::UploadHeader {

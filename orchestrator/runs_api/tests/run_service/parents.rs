@@ -1,6 +1,7 @@
 //! Runs that name a parent execution: only a running one of their namespace, visible to the caller, lets their attempts pass others.
 //! Stands in for the executor, and executes nothing.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +67,7 @@ impl World {
         for action in ["a.other", "a.note", "a.nested", "a.forked"] {
             handle.seen().add(action);
         }
-        let service = Runs::new(handle, config);
+        let service = Runs::new(handle, config, ResponseBudget::default());
         let mut world = Self {
             client: RunServiceClient::new(RunServiceServer::new(service)),
             contract,

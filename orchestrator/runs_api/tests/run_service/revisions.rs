@@ -2,6 +2,7 @@
 
 use crate::world::{World, call, run_of};
 use escapement_runs_api::Inbox;
+use escapement_transport::response_budget::ResponseBudget;
 use escapement_wire::runs::v1;
 use escapement_wire::runs::v1::inbox_service_server::InboxService;
 use escapement_wire::runs::v1::respond_to_input_request::Answer;
@@ -12,7 +13,7 @@ use serde_json::json;
 #[tokio::test]
 async fn every_entry_is_told_by_the_plan_of_its_own_revision() {
     let mut world = World::new();
-    let inbox = Inbox::new(world.handle.clone());
+    let inbox = Inbox::new(world.handle.clone(), ResponseBudget::default());
     let ask =
         json!({"key": "ask", "type": "user_input", "config": {"question": "Now?", "input_type": "text"}});
     let request = v1::CreateRunRequest {

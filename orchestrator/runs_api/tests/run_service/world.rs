@@ -1,5 +1,6 @@
 //! A thread of runs, the service in front of it, and a script that does what leaves it.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ impl World {
         ] {
             handle.seen().add(action);
         }
-        let service = Runs::new(handle.clone(), config);
+        let service = Runs::new(handle.clone(), config, ResponseBudget::default());
         Self {
             disk,
             handle,

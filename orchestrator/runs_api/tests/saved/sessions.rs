@@ -1,5 +1,6 @@
 //! Sessions of namespaces, by callers who have no business in each other's.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ async fn an_id_of_a_session_reaches_no_other_namespace() {
         max_live_runs: 100,
         max_runs: 1000,
     };
-    let runs = Runs::new(world.runs.clone(), config);
+    let runs = Runs::new(world.runs.clone(), config, ResponseBudget::default());
     let create = v1::CreateSessionRequest {
         session_id: "theirs".to_owned(),
         state: Some(object(&json!({"said": "a secret"}))),

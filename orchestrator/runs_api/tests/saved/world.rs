@@ -1,5 +1,6 @@
 //! The services over runs on a store in memory. Effects of runs are not performed.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::sync::Arc;
 
 use escapement_model::{Opaque, RunId};
@@ -48,7 +49,7 @@ impl World {
         .unwrap();
         Self {
             plans: Plans::new(runs.clone()),
-            inbox: Inbox::new(runs.clone()),
+            inbox: Inbox::new(runs.clone(), ResponseBudget::default()),
             actions: Actions::new(runs.clone()),
             runs,
             disk,

@@ -1,5 +1,6 @@
 //! The services over runs on a store in memory, called with messages as bytes.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -146,7 +147,7 @@ impl World {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let path = PathAndQuery::try_from(path).unwrap();
         let request = Bytes::from(request.encode_to_vec());
-        let runs = self.handle.clone();
+        let (runs, answers) = (self.handle.clone(), ResponseBudget::default());
         let config = Config {
             max_live_runs: 100_000,
             max_runs: 100_000,
@@ -179,11 +180,11 @@ impl World {
             }};
         }
         let answered = match method.parent_service().name() {
-            "RunService" => of!(RunServiceServer::new(Runs::new(runs, config))),
+            "RunService" => of!(RunServiceServer::new(Runs::new(runs, config, answers))),
             "PlanService" => of!(PlanServiceServer::new(Plans::new(runs))),
-            "InboxService" => of!(InboxServiceServer::new(Inbox::new(runs))),
+            "InboxService" => of!(InboxServiceServer::new(Inbox::new(runs, answers))),
             "ActionService" => of!(ActionServiceServer::new(Actions::new(runs))),
-            "ArtifactService" => of!(ArtifactServiceServer::new(Artifacts::new(runs))),
+            "ArtifactService" => of!(ArtifactServiceServer::new(Artifacts::new(runs, answers))),
             "GoalService" => of!(GoalServiceServer::new(Goals::new(runs))),
             "SessionService" => of!(SessionServiceServer::new(Sessions::new(runs))),
             "TriggerService" => of!(TriggerServiceServer::new(Triggers::new(Runs::new(

@@ -153,8 +153,9 @@ pub(crate) struct RunsSetup {
 }
 
 impl RunsSetup {
-    pub(crate) fn new(handle: RunsHandle, config: &Config) -> Self {
-        let runs = escapement_runs_api::Runs::new(handle.clone(), config.runs());
+    /// Creates the setup; `answers` is the budget of unread answers, which all services share.
+    pub(crate) fn new(handle: RunsHandle, config: &Config, answers: ResponseBudget) -> Self {
+        let runs = escapement_runs_api::Runs::new(handle.clone(), config.runs(), answers);
         let runs = runs
             .with_settings(&config.run_settings)
             .with_event_source(&config.events.event_source);
@@ -175,11 +176,10 @@ fn add_runs(routes: &mut RoutesBuilder, setup: RunsSetup, answers: &ResponseBudg
     } = setup;
     let bytes_max = message_bytes_max(CallClass::Writes);
     let plans = triggers.in_samples_of(escapement_runs_api::Plans::new(handle.clone()));
-    let inbox = escapement_runs_api::Inbox::new(handle.clone()).with_answers(answers.clone());
-    let runs = runs.with_answers(answers.clone());
+    let inbox = escapement_runs_api::Inbox::new(handle.clone(), answers.clone());
     let goals = escapement_runs_api::Goals::new(handle.clone());
     let actions = escapement_runs_api::Actions::new(handle.clone());
-    let artifacts = escapement_runs_api::Artifacts::new(handle.clone()).with_answers(answers.clone());
+    let artifacts = escapement_runs_api::Artifacts::new(handle.clone(), answers.clone());
     let sessions = escapement_runs_api::Sessions::new(handle);
     routes
         .add_service(RunServer::new(runs).max_decoding_message_size(bytes_max))

@@ -230,7 +230,9 @@ async fn serve(
         address: config.listen,
         source,
     })?;
-    let setup = runs.clone().map(|handle| RunsSetup::new(handle, config));
+    let setup = runs
+        .clone()
+        .map(|handle| RunsSetup::new(handle, config, edge.answers.clone()));
     if let Some(RunsSetup { triggers, .. }) = &setup {
         tokio::spawn(triggers.clone().serve());
         if let Some(address) = config.webhook_listen {

@@ -1,5 +1,6 @@
 //! Four eyes along chains: a starter of a run does not approve the runs that follow from it.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -113,7 +114,7 @@ impl Chains {
 
     /// Approves what the run asks, and returns the reason of the refusal if it is refused.
     async fn approved(&self, run_id: &str, who: &str) -> Result<(), String> {
-        let inbox = Inbox::new(self.world.maker.handle().clone());
+        let inbox = Inbox::new(self.world.maker.handle().clone(), ResponseBudget::default());
         let asked = async {
             loop {
                 let list = v1::ListInputRequestsRequest {

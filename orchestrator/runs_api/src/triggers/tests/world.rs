@@ -1,5 +1,6 @@
 //! Runs on a store in memory, with the services that triggers need. Effects of runs are not performed.
 
+use escapement_transport::response_budget::ResponseBudget;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,7 +50,7 @@ impl World {
             Box::new(|why: Ending<'_>| panic!("{why:?}")),
         ))
         .unwrap();
-        let maker = Runs::new(handle.clone(), config);
+        let maker = Runs::new(handle.clone(), config, ResponseBudget::default());
         Self {
             triggers: Triggers::new(maker.clone()),
             maker,

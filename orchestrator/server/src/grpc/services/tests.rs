@@ -99,7 +99,7 @@ async fn a_call_without_a_principal_is_refused_before_its_body_is_read() {
     let never = Box::new(|why: Ending<'_>| panic!("the thread of runs has ended: {why:?}"));
     let setup = Setup::new(MemoryRunsDisk::new().open(), config.clone(), outgoing, never);
     let (handle, thread) = escapement_runs_shell::start(setup).unwrap();
-    let runs = escapement_runs_api::Runs::new(handle.clone(), config);
+    let runs = escapement_runs_api::Runs::new(handle.clone(), config, stage.edge.answers.clone());
     let setup = RunsSetup {
         handle: handle.clone(),
         triggers: Triggers::new(runs.clone()),
