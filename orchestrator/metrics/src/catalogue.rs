@@ -247,17 +247,18 @@ catalogue! {
     ENGINE_LANE_DEPTH = "escapement_engine_lane_depth", Gauge, [LANE],
         "Messages that wait for the engine: control, workers, writes, reads, long_reads, open.";
     STORE_COMMIT = "escapement_store_commit_seconds", Histogram, [],
-        "Commits of the store, written and synced.";
+        "Commits of the store that hold writes of executions, written and synced.";
     STORE_COMMITS = "escapement_store_commits_total", Counter, [],
-        "Commits of the store.";
+        "Commits of the store that hold writes of executions.";
     STORE_WRITES = "escapement_store_writes_total", Counter, [],
-        "Writes that these commits held.";
+        "Writes of executions that these commits held.";
     STORE_FILE_BYTES = "escapement_store_file_bytes", Gauge, [FILE],
         "Size of the store: database, log.";
     STORE_FREE_BYTES = "escapement_store_free_bytes", Gauge, [],
         "Bytes of the store's file system that the process may still write.";
     STORE_FULL = "escapement_store_full", Gauge, [],
-        "1 from a commit that was refused, because the disk is full or the store is busy, until one goes through; else 0.";
+        "1 from a commit of executions or of runs that was refused, because the disk is full or the store is busy, until one of the \
+         same kind goes through; else 0.";
     STORE_DAMAGED = "escapement_store_damaged", Gauge, [],
         "Damaged records that the last scrub of the store, executions and runs, found; the log names each.";
     STORE_LAST_SCRUB = "escapement_store_last_scrub_timestamp_seconds", Gauge, [],
@@ -322,9 +323,8 @@ catalogue! {
         "Causes of triggers (schedule, event, condition, webhook, manual) by outcome: started, waiting, skipped, failed, \
          missed. One that waits is counted again in its turn.";
     RUNS_STORE_COMMIT = "escapement_runs_store_commit_seconds", Histogram, [],
-        "Commits of the store of runs, written and synced.";
-    RUNS_STORE_FULL = "escapement_runs_store_full", Gauge, [],
-        "1 from a commit of the store of runs that was refused until one goes through; else 0.";
+        "Commits of runs, from the request of their thread to the answer of the store's writer; the wait for an earlier commit \
+         included.";
     EVENTS = "escapement_events_total", Counter, [SINK, OUTCOME],
         "Events of sinks that get them at least once: delivered; tries that were refused; given_up after too many; ends dropped before \
          the sink had their events.";

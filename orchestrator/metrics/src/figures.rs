@@ -9,8 +9,8 @@ use escapement_codec::provenance::Provenance;
 use escapement_codec::trace::Sampling;
 use escapement_engine::{AckVerdict, Census, Ended, Reply, StoreWrite, Submitted, ToWorker};
 use escapement_process::unix_ms;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// All figures of a process. Cheap to clone: the clones count together.
@@ -25,8 +25,17 @@ pub(crate) struct Inner {
     pub(crate) sinks: Names,
     pub(crate) issuers: Names,
     pub(crate) is_ready: AtomicBool,
+    /// Parts of the store that refuse writes.
+    pub(crate) refusing: Mutex<Refusing>,
     /// Which executions are traced; `None` if none are.
     pub(crate) sampling: Option<Sampling>,
+}
+
+/// The parts of the store whose last commit was refused. They share one file, but a small write may still fit where a large one does not.
+#[derive(Debug, Default)]
+pub(crate) struct Refusing {
+    pub(crate) executions: bool,
+    pub(crate) runs: bool,
 }
 
 impl Metrics {
@@ -46,6 +55,7 @@ impl Metrics {
             sinks: Names::new(SINKS_MAX),
             issuers: Names::new(ISSUERS_MAX),
             is_ready: AtomicBool::new(false),
+            refusing: Mutex::default(),
             sampling,
         }))
     }
@@ -58,11 +68,9 @@ impl Metrics {
     /// Why calls should not be sent here; `None` if they should, so far as is known without asking the engine.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         let takes_writes = self.0.families.store_full.get() == 0;
-        let runs_are_taken = self.0.families.of_runs.runs_store_full.get() == 0;
         match (self.0.is_ready.load(Ordering::Relaxed), takes_writes) {
             (false, _) => Some("starts or drains\n"),
             (true, false) => Some("the store takes no writes\n"),
-            (true, true) if !runs_are_taken => Some("the store of runs takes no writes\n"),
             (true, true) => None,
         }
     }
@@ -134,9 +142,17 @@ impl Metrics {
         }
     }
 
-    /// Says whether the store takes writes, as its last commit found.
+    /// Says whether the store takes writes of executions, as their last commit found.
     pub fn store_takes_writes(&self, takes_writes: bool) {
-        self.0.families.store_full.set((!takes_writes).into());
+        self.note_refusal(|refusing| refusing.executions = !takes_writes);
+    }
+
+    /// Changes whose writes are refused. The lock holds until the gauge is set: two threads report.
+    pub(crate) fn note_refusal(&self, change: impl FnOnce(&mut Refusing)) {
+        let mut refusing = self.0.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut refusing);
+        let is_full = refusing.executions || refusing.runs;
+        self.0.families.store_full.set(is_full.into());
     }
 
     /// Says what a look through the whole store found, which ends now.

@@ -35,7 +35,6 @@ pub(crate) struct OfRuns {
     pub(crate) decisions: Counters,
     pub(crate) trigger_causes: Counters,
     pub(crate) runs_store_commit: Histogram,
-    pub(crate) runs_store_full: Gauge,
 }
 
 impl OfRuns {
@@ -72,7 +71,6 @@ impl OfRuns {
                 &catalogue::RUNS_STORE_COMMIT,
                 Buckets(SHORT).new_metric(),
             ),
-            runs_store_full: registered(registry, &catalogue::RUNS_STORE_FULL, Gauge::default()),
         }
     }
 

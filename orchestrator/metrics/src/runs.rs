@@ -14,14 +14,14 @@ impl Metrics {
         Tally::new(move |happened| metrics.happened_to_runs(happened))
     }
 
-    fn happened_to_runs(&self, happened: Happened) {
+    pub(crate) fn happened_to_runs(&self, happened: Happened) {
         let runs = &self.0.families.of_runs;
         match happened {
             Happened::Counted(counted) => self.counted_of_runs(counted),
             Happened::Stands(census) => runs.stand(&census),
             Happened::Committed(took) => runs.runs_store_commit.observe(took.as_secs_f64()),
             Happened::TakesWrites(takes_writes) => {
-                runs.runs_store_full.set((!takes_writes).into());
+                self.note_refusal(|refusing| refusing.runs = !takes_writes);
             }
             Happened::Fired { kind, outcome, n } => runs.fired(kind, outcome, n),
         }

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::catalogue::{CATALOGUE, Kind};
+use crate::figures::Metrics;
 use crate::label::Names;
+use escapement_runs_shell::Happened;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -54,6 +56,26 @@ fn the_first_names_have_labels_of_their_own_and_all_others_share_one() {
             assert_eq!(&*names.label(&name), expected, "round {round}");
         }
     }
+}
+
+#[test]
+fn the_store_is_full_while_it_refuses_executions_or_runs() {
+    let metrics = Metrics::new(1, "0", None);
+    let is_full = || metrics.0.families.store_full.get() == 1;
+    let runs_take = |takes_writes| metrics.happened_to_runs(Happened::TakesWrites(takes_writes));
+    metrics.set_ready(true);
+    assert!(!is_full());
+    runs_take(false);
+    // Small writes of executions still fit.
+    metrics.store_takes_writes(true);
+    assert!(is_full());
+    assert_eq!(metrics.unready(), Some("the store takes no writes\n"));
+    metrics.store_takes_writes(false);
+    runs_take(true);
+    assert!(is_full());
+    metrics.store_takes_writes(true);
+    assert!(!is_full());
+    assert_eq!(metrics.unready(), None);
 }
 
 const BEGIN: &str = "<!-- catalogue -->\n";

@@ -76,14 +76,13 @@ async fn an_orchestrator_whose_store_of_runs_takes_no_writes_is_not_ready_until_
     let mut runs = RunServiceClient::new(world.orchestrator.channel());
     let refused = runs.create_run(creation.clone()).await.unwrap_err();
     assert_eq!(reason(&refused, Code::Unavailable), "STORE_UNAVAILABLE");
-    readiness(&address, 503, "the store of runs takes no writes\n").await;
-    counts(&address, "escapement_runs_store_full", 1.0).await;
-    counts(&address, "escapement_store_full", 0.0).await;
+    readiness(&address, 503, "the store takes no writes\n").await;
+    counts(&address, "escapement_store_full", 1.0).await;
     counts(&address, "escapement_ready", 0.0).await;
 
     layer.set_full(false).unwrap();
     readiness(&address, 200, "ready\n").await;
-    counts(&address, "escapement_runs_store_full", 0.0).await;
+    counts(&address, "escapement_store_full", 0.0).await;
     let run = create(&world.orchestrator, creation).await;
     ended(&world.orchestrator, &run.run_id).await;
 }
