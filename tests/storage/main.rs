@@ -15,5 +15,6 @@ mod moments;
 mod opening;
 mod place;
 mod runs;
+mod scrub;
 mod truth;
 mod workload;

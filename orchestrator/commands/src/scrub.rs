@@ -29,6 +29,7 @@ impl Scrub {
         let looking = Looking {
             examiner,
             found: Examination::default(),
+            n_unread: 0,
         };
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
@@ -55,6 +56,8 @@ impl Drop for Scrub {
 struct Looking {
     examiner: Examiner,
     found: Examination,
+    /// Pages that could not be read.
+    n_unread: u64,
 }
 
 impl Looking {
@@ -66,7 +69,19 @@ impl Looking {
         Ok(page.is_last)
     }
 
-    /// Says what was found since the last time; returns how many findings that is.
+    /// Skips the page that could not be read, and says so once in each pass. Returns true if it was the last one.
+    fn skip(&mut self, fault: &StoreFault) -> bool {
+        if self.n_unread == 0 {
+            error!(
+                error = fault as &dyn std::error::Error,
+                "cannot look through a part of the store; the scrub continues with the next one"
+            );
+        }
+        self.n_unread += 1;
+        self.examiner.skip_page()
+    }
+
+    /// Says what was found since the last time; returns how many findings that is, pages that could not be read included.
     fn say(&mut self) -> u64 {
         let Examination {
             n_executions,
@@ -75,8 +90,12 @@ impl Looking {
             n_store_findings,
             ..
         } = std::mem::take(&mut self.found);
-        info!(n_executions, n_runs, n_damaged, "looked through the whole store");
-        n_damaged + n_store_findings
+        let n_unread = std::mem::take(&mut self.n_unread);
+        info!(
+            n_executions,
+            n_runs, n_damaged, n_unread, "looked through the whole store"
+        );
+        n_damaged + n_store_findings + n_unread
     }
 }
 
@@ -90,11 +109,12 @@ fn run(mut looking: Looking, interval: Duration, stopped: &Receiver<()>, told: i
                 pause = interval;
             }
             Ok(false) => {}
+            // The same page can be read once the lock is free.
+            Err(StoreFault::Busy(_)) => {}
             Err(fault) => {
-                error!(
-                    error = &fault as &dyn std::error::Error,
-                    "cannot look through the store"
-                );
+                if looking.skip(&fault) {
+                    told(looking.say());
+                }
                 pause = interval;
             }
         }

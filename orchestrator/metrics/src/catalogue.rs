@@ -260,7 +260,7 @@ catalogue! {
         "1 from a commit of executions or of runs that was refused, because the disk is full or the store is busy, until one of the \
          same kind goes through; else 0.";
     STORE_DAMAGED = "escapement_store_damaged", Gauge, [],
-        "Damaged records that the last scrub of the store, executions and runs, found; the log names each.";
+        "Damaged records, and pages that could not be read, that the last scrub of the store found; the log names each record.";
     STORE_LAST_SCRUB = "escapement_store_last_scrub_timestamp_seconds", Gauge, [],
         "End of the last scrub, in seconds since 1970; 0 before the first.";
     RPC_REQUESTS = "escapement_rpc_requests_total", Counter, [METHOD, RPC_CODE],

@@ -12,7 +12,7 @@ use super::schema::SCHEMA;
 use crate::database::connection::{is_damage, working};
 use crate::database::mark::Mark;
 use crate::database::{STORE, connection};
-use crate::examination::{Examination, ExaminedPage, Finding, Next};
+use crate::examination::{Examination, ExaminedPage, Finding, Link, Next, PAGE_MAX};
 use crate::executions::reader::{fetch, fetch_audit};
 use crate::runs::tables::{examine as runs, rows};
 use crate::tally::{Census, Tally};
@@ -140,6 +140,55 @@ impl Examiner {
         drop(transaction);
         self.next = next;
         Ok(page)
+    }
+
+    /// Skips the page at which [`Examiner::step`] failed. The next step begins as many rows later as a page may have, or with the
+    /// next kind of rows. Returns true if that was the last page of the whole store.
+    pub fn skip_page(&mut self) -> bool {
+        let (next, is_last) = match self.next {
+            Next::Executions { after } => {
+                let later = self.later("execution", after);
+                let next = later.map_or(Next::Removed { after: 0 }, |after| Next::Executions { after });
+                (next, false)
+            }
+            Next::Removed { .. } => {
+                let behind = Link::BEFORE_ALL;
+                (Next::Operators { behind }, false)
+            }
+            // An entry cannot be held against one that was not read.
+            Next::Operators { .. } => (Next::Runs { after: 0 }, false),
+            Next::Runs { after } => {
+                let later = self.later("run", after);
+                let next = later.map_or(Next::Contents { after: 0 }, |after| Next::Runs { after });
+                (next, false)
+            }
+            Next::Contents { .. } => (Next::Definitions { after: 0 }, false),
+            Next::Definitions { .. } => (Next::Notices { after: 0 }, false),
+            Next::Notices { .. } => (Next::RemovedRuns { after: 0 }, false),
+            Next::RemovedRuns { .. } => (Next::Numbers, false),
+            Next::Numbers => (BEGIN, true),
+        };
+        self.next = next;
+        is_last
+    }
+
+    /// Returns the number after which the next page of a table begins; `None` at the end, or if the highest number cannot be read.
+    fn later(&self, table: &str, after: u64) -> Option<u64> {
+        let number = |of: &str| {
+            let sql = format!("SELECT max(number) FROM ({of})");
+            let number = self
+                .connection
+                .query_row(&sql, [], |row| row.get::<_, Option<i64>>(0));
+            number.map(|number| number.and_then(|number| u64::try_from(number).ok()))
+        };
+        let rows = format!("SELECT number FROM {table} NOT INDEXED");
+        let page = format!("{rows} WHERE number > {after} ORDER BY number LIMIT {PAGE_MAX}");
+        // Where the page does not even list its numbers, there are as many of them at most.
+        number(&page).unwrap_or_else(|_| {
+            let highest = number(&rows).ok().flatten()?;
+            let later = after.saturating_add(PAGE_MAX as u64);
+            (later < highest).then_some(later)
+        })
     }
 
     /// Looks at everything once, from the beginning; tells each finding as it comes.
