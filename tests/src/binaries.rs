@@ -45,7 +45,14 @@ fn build() -> Result<Binaries, Fault> {
         None => return Err("the folder of this program has no name".into()),
     };
     // The same selection as `launch` and `cargo test --workspace`, so that no dependency is built twice.
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    // Variables of this package would make build scripts of other crates run again.
+    let of_package = std::env::vars_os().map(|(name, _)| name);
+    let of_package = of_package.filter(|name| name.to_string_lossy().starts_with("CARGO_PKG_"));
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    of_package.for_each(|name| {
+        cargo.env_remove(name);
+    });
+    let output = cargo
         .args([
             "build",
             "--quiet",
