@@ -5,66 +5,17 @@ use std::os::unix::process::ExitStatusExt;
 
 use escapement_model::ExecutionId;
 use escapement_tests::fault_layer::{Action, Call};
-use escapement_wire::runs::v1::run::State;
-use escapement_wire::runs::v1::run_service_client::RunServiceClient;
-use escapement_wire::runs::v1::{GetRunRequest, WaitRunRequest};
-use escapement_wire::worker::v1::outcome_ack::Verdict;
+use escapement_wire::runs::v1::GetRunRequest;
 use rusqlite::Connection;
-use tonic::transport::{Channel, Endpoint};
 
-use crate::caller::Gone;
-use crate::hand::Hand;
 use crate::is_long;
-use crate::syncs::chain;
-use crate::world::{LIMIT, Life, World};
+use crate::stage::{Stage, service};
+use crate::world::World;
 
 /// Calls between the request for a run and its end.
 const PHASE: &str = "run";
 
-/// A world with an orchestrator that has written down its action before.
-struct Stage {
-    world: World,
-    life: Life,
-    hand: Hand,
-    /// Runs that were acknowledged to their callers.
-    acknowledged: Vec<String>,
-}
-
 impl Stage {
-    async fn open() -> Self {
-        let mut world = World::new().flag("--registration-memory-ms", 0);
-        world.layer.phase("start").unwrap();
-        let life = world.start().await.unwrap();
-        let hand = Hand::open(&life.url, 4).await.unwrap();
-        let mut stage = Self {
-            world,
-            life,
-            hand,
-            acknowledged: Vec::new(),
-        };
-        stage.run(1).await.unwrap();
-        stage
-    }
-
-    /// Plays a run of so many calls in a chain to its end.
-    async fn run(&mut self, n_steps: usize) -> Result<(), Gone> {
-        let mut runs = service(&self.life.url);
-        let created = runs.create_run(chain(n_steps)).await.map_err(|_| Gone)?;
-        let run_id = created.into_inner().run.unwrap().run_id;
-        self.acknowledged.push(run_id.clone());
-        for _ in 0..n_steps {
-            let assignment = self.hand.started().await?;
-            assert_eq!(self.hand.complete(&assignment).await?, Verdict::Accepted);
-        }
-        let wait = WaitRunRequest {
-            run_id,
-            timeout_ms: Some(i64::try_from(LIMIT.as_millis()).unwrap()),
-        };
-        let ended = runs.wait_run(wait).await.map_err(|_| Gone)?.into_inner();
-        assert_eq!(ended.run.unwrap().state(), State::Completed);
-        Ok(())
-    }
-
     /// Lists what is wrong with the store that the process left, and with the next start on it.
     async fn judge(mut self) -> Vec<String> {
         let mut wrong = broken_pairs(&World::copy_of(&self.world));
@@ -81,10 +32,6 @@ impl Stage {
         wrong.extend(broken_pairs(&World::copy_of(&self.world)));
         wrong
     }
-}
-
-fn service(url: &str) -> RunServiceClient<Channel> {
-    RunServiceClient::new(Endpoint::from_shared(url.to_owned()).unwrap().connect_lazy())
 }
 
 /// Execution of an attempt.

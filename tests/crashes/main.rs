@@ -12,6 +12,7 @@
 mod acts;
 mod caller;
 mod hand;
+mod stage;
 #[path = "../records/rows/tables.rs"]
 mod tables;
 mod told;

@@ -71,7 +71,7 @@ pub(crate) struct Attempts<A, B> {
     /// Delivered ends whose writes were not requested yet, in order.
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Delivered ends that are not durable.
+    /// Delivered ends whose writes were requested and are not durable.
     undurable: BTreeMap<WriteId, Undurable>,
     /// Ends that are delivered once they are durable.
     late: BTreeMap<WriteId, (A, Arc<Settlement>)>,
@@ -93,15 +93,8 @@ struct Held {
 #[derive(Debug)]
 struct Undurable {
     number: u64,
-    state: EndState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EndState {
-    Held,
-    Requested,
-    /// The engine requests the write again later.
-    Failed(WriteFailure),
+    /// Failure of the last write, which the engine requests again later.
+    failure: Option<WriteFailure>,
 }
 
 /// Batch that is written after this turn.
@@ -144,26 +137,20 @@ impl<A, B> Attempts<A, B> {
         {
             self.linked.remove(&execution_id);
         }
-        let failure = match outcome {
-            WriteOutcome::Failed(failure) => Some(failure),
-            // A conflict means that the end was written before.
-            WriteOutcome::Durable | WriteOutcome::Conflict(_) => None,
-        };
-        match (self.undurable.get_mut(&write), failure) {
-            (Some(end), Some(failure)) => end.state = EndState::Failed(failure),
-            (Some(_), None) => {
-                self.undurable.remove(&write);
+        if let WriteOutcome::Failed(failure) = outcome {
+            if let Some(end) = self.undurable.get_mut(&write) {
+                end.failure = Some(failure);
             }
-            (None, Some(_)) => {}
-            (None, None) => {
-                if let Some((attempt, settlement)) = self.late.remove(&write) {
-                    self.outputs.push_back(ToRuns::Deliver {
-                        attempt,
-                        settlement,
-                        is_durable: true,
-                    });
-                }
-            }
+            return;
+        }
+        // A conflict means that the end was written before.
+        self.undurable.remove(&write);
+        if let Some((attempt, settlement)) = self.late.remove(&write) {
+            self.outputs.push_back(ToRuns::Deliver {
+                attempt,
+                settlement,
+                is_durable: true,
+            });
         }
     }
 
@@ -186,32 +173,23 @@ impl<A, B> Attempts<A, B> {
 
     /// Prepares a commit. A batch is written together with the ends that it builds on or after them, never before.
     fn commit(&mut self, commit: RunsCommit<A, B>) -> Vec<Submission> {
+        let unwritten = self.undurable.values();
+        let mut unwritten = unwritten.filter(|end| end.number <= commit.n_received).peekable();
+        if unwritten.peek().is_some() {
+            match unwritten.find_map(|end| end.failure) {
+                Some(failure) => self.outputs.push_back(ToRuns::Refuse {
+                    batch: commit.batch,
+                    failure,
+                }),
+                None => self.deferred = Some(commit),
+            }
+            return Vec::new();
+        }
         let RunsCommit {
             batch,
             n_received,
             attempts,
         } = commit;
-        let states = self.undurable.values().filter(|end| end.number <= n_received);
-        let (mut waits, mut failed) = (false, None);
-        for end in states {
-            match end.state {
-                EndState::Held => {}
-                EndState::Requested => waits = true,
-                EndState::Failed(failure) => failed = Some(failure),
-            }
-        }
-        if let Some(failure) = failed {
-            self.outputs.push_back(ToRuns::Refuse { batch, failure });
-            return Vec::new();
-        }
-        if waits {
-            self.deferred = Some(RunsCommit {
-                batch,
-                n_received,
-                attempts,
-            });
-            return Vec::new();
-        }
         let (mut expected, mut submissions) = (BTreeSet::new(), Vec::new());
         for (submission, attempt) in attempts {
             let named = submission.request.execution_id();
@@ -246,9 +224,9 @@ impl<A, B> Attempts<A, B> {
         let mut jobs = Vec::new();
         while let Some(held) = self.held.pop_front_if(|held| held.number <= n_received) {
             self.held_bytes -= held.bytes;
-            if let Some(end) = self.undurable.get_mut(&held.job.write) {
-                end.state = EndState::Requested;
-            }
+            let (number, failure) = (held.number, None);
+            self.undurable
+                .insert(held.job.write, Undurable { number, failure });
             jobs.push(held.job);
         }
         jobs
@@ -271,7 +249,7 @@ impl<A, B> Attempts<A, B> {
             StoreWrite::Settle { settlement, .. } => {
                 // The engine repeats a failed write.
                 if let Some(end) = self.undurable.get_mut(&job.write) {
-                    end.state = EndState::Requested;
+                    end.failure = None;
                     return Some(job);
                 }
                 let Some(attempt) = self.linked.remove(&settlement.result.execution_id) else {
@@ -284,11 +262,9 @@ impl<A, B> Attempts<A, B> {
                     return Some(job);
                 }
                 self.n_delivered += 1;
-                let (number, state) = (self.n_delivered, EndState::Held);
-                self.undurable.insert(job.write, Undurable { number, state });
                 self.held_bytes += bytes;
                 self.held.push_back(Held {
-                    number,
+                    number: self.n_delivered,
                     due_ms: now_ms.saturating_add(HELD_MS_MAX),
                     bytes,
                     job,

@@ -7,6 +7,8 @@
 
 mod committer;
 pub mod execution_log;
+#[cfg(test)]
+mod fixtures;
 mod host;
 mod joint;
 pub mod recovery;

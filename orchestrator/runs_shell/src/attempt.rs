@@ -3,7 +3,7 @@
 pub(crate) mod end;
 
 use bytes::Bytes;
-use escapement_model::{ExecutionId, Namespace, codes};
+use escapement_model::{ExecutionId, Namespace, RunId, codes};
 use escapement_run::outcome::{AttemptOutcome, ContractEnd, ContractError, classify};
 use escapement_wire::v1;
 use prost::Message;
@@ -13,20 +13,27 @@ use crate::contract_port::EndedExecution;
 use crate::rights::Origin;
 use crate::seen::SeenActions;
 
-/// Attempt.
+/// Attempt that leaves a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    /// In which namespace and in whose name.
-    pub(crate) origin: Origin,
-    pub(crate) execution_id: ExecutionId,
-    /// The encoded `SubmitPlanRequest`.
-    pub(crate) request: Bytes,
+pub struct Attempt {
+    /// Run of the attempt.
+    pub run_id: RunId,
+    /// Namespace and author of that run.
+    pub origin: Origin,
+    /// Execution.
+    pub execution_id: ExecutionId,
+    /// Encoded `escapement.v1.SubmitPlanRequest`.
+    pub request: Bytes,
     /// Lead of the times in it over the clock of runs, milliseconds.
-    pub(crate) ahead_ms: u64,
-    pub(crate) attempt_ms: u64,
-    pub(crate) seen: bool,
-    /// True if its output may hold a plan, whose expressions are looked at.
-    pub(crate) plans: bool,
+    pub ahead_ms: u64,
+    /// Time that a worker has, milliseconds; for `classify`.
+    pub attempt_ms: u64,
+    /// True if a worker has offered the action before; for `classify`.
+    pub seen: bool,
+    /// True if an execution waits for this run, so that the attempt must not wait for others.
+    pub is_nested: bool,
+    /// True if the output may hold a plan, whose expressions are checked then.
+    pub plans: bool,
 }
 
 /// Request of an attempt for the contract, with the names that its end needs.
@@ -36,9 +43,9 @@ pub(crate) struct PreparedAttempt {
     pub(crate) action: String,
 }
 
-/// Reads an attempt's request.
-pub(crate) fn prepared(attempt: &Attempt, clock: Clock) -> Result<PreparedAttempt, prost::DecodeError> {
-    let mut request = v1::SubmitPlanRequest::decode(Bytes::clone(&attempt.request))?;
+/// Takes an attempt's request, which is not needed until the end, and reads it.
+pub(crate) fn prepared(attempt: &mut Attempt, clock: Clock) -> Result<PreparedAttempt, prost::DecodeError> {
+    let mut request = v1::SubmitPlanRequest::decode(std::mem::take(&mut attempt.request))?;
     // RUN-7.8: for runs a deadline is a time of theirs, and the contract goes by the wall clock.
     if let Some(deadline_ms) = &mut request.deadline_ms {
         let wall_ahead_ms = clock.wall_ahead_ms();

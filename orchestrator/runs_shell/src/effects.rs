@@ -136,28 +136,7 @@ impl<C: ContractPort> Effects<C> {
     fn start(&mut self, outgoing: Outgoing) {
         let runs = self.runs.clone();
         match outgoing {
-            Outgoing::Submit {
-                run_id,
-                origin,
-                execution_id,
-                request,
-                ahead_ms,
-                attempt_ms,
-                seen,
-                is_nested,
-                plans,
-            } => {
-                let attempt = Attempt {
-                    origin,
-                    execution_id,
-                    request,
-                    ahead_ms,
-                    attempt_ms,
-                    seen,
-                    plans,
-                };
-                self.submit_or_wait(run_id, attempt, is_nested);
-            }
+            Outgoing::Submit(attempt) => self.submit_or_wait(attempt),
             outgoing @ (Outgoing::Catalogue { .. } | Outgoing::Actions { .. }) => self.learn(outgoing),
             Outgoing::Evaluate {
                 run_id,
@@ -234,20 +213,23 @@ impl<C: ContractPort> Effects<C> {
     // RUN-9.8
     /// Submits a nested attempt first while few of them are open, since its parent waits for it. Further ones
     /// wait like all others.
-    fn submit_or_wait(&mut self, run_id: RunId, attempt: Attempt, is_nested: bool) {
-        if is_nested && let Some(place) = self.nested.take(attempt.request.len()) {
-            self.submit(run_id, attempt, None, Some(place), false);
+    fn submit_or_wait(&mut self, attempt: Attempt) {
+        if attempt.is_nested
+            && let Some(place) = self.nested.take(attempt.request.len())
+        {
+            self.submit(attempt, None, Some(place), false);
         } else if self.waiting.first().is_none()
             && let Some(place) = self.room.take(attempt.request.len())
         {
-            self.submit(run_id, attempt, None, Some(place), false);
+            self.submit(attempt, None, Some(place), false);
         } else {
-            self.wait(run_id, attempt);
+            self.wait(attempt);
             self.submit_waiting();
         }
     }
 
-    fn wait(&mut self, run_id: RunId, attempt: Attempt) {
+    fn wait(&mut self, attempt: Attempt) {
+        let run_id = attempt.run_id;
         let n_bytes = attempt.request.len();
         let mut waiting = Waiting {
             attempt,
@@ -267,17 +249,16 @@ impl<C: ContractPort> Effects<C> {
     fn submit_waiting(&mut self) {
         while let Some(next) = self.waiting.first()
             && let Some(place) = self.room.take(next.n_bytes)
-            && let Some((run_id, next)) = self.waiting.pop()
+            && let Some((_, next)) = self.waiting.pop()
         {
             self.waiting_bytes -= next.bytes_in_memory();
-            self.submit(run_id, next.attempt, next.stored, Some(place), true);
+            self.submit(next.attempt, next.stored, Some(place), true);
         }
         self.room.is_waited_for(self.waiting.first().is_some());
     }
 
     fn submit(
         &mut self,
-        run_id: RunId,
         mut attempt: Attempt,
         stored: Option<[u8; 32]>,
         place: Option<Slot>,
@@ -286,7 +267,7 @@ impl<C: ContractPort> Effects<C> {
         let (attempts, runs) = (self.attempts.clone(), self.runs.clone());
         self.under_way.spawn(async move {
             let (_execution, submission) = place.map(Slot::split).unzip();
-            let execution_id = attempt.execution_id;
+            let (run_id, execution_id) = (attempt.run_id, attempt.execution_id);
             let wanted = Wanted {
                 runs: runs.clone(),
                 run_id,

@@ -3,12 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use escapement_model::{ExecutionId, RunId};
-use escapement_run::spec::Spec;
-use escapement_run::state::Stage;
-use escapement_run::{Effect, INLINE_BYTES_MAX, Input};
-use escapement_runs_host::RunsHost;
+use escapement_model::RunId;
+use escapement_run::{INLINE_BYTES_MAX, Input};
 use escapement_store::StoreFault;
 use escapement_store::runs::RunBatch;
 
@@ -16,7 +12,7 @@ use crate::attempt::{Attempt, PreparedAttempt, outcome_of, prepared};
 use crate::clock::Clock;
 use crate::contract_port::{JointWay, Leaving, LinkedAttempt};
 use crate::message::{LinkedEnd, Returned};
-use crate::rights::{Origin, Rights};
+use crate::rights::Rights;
 use crate::seen::SeenActions;
 use crate::slots::Slots;
 use crate::store_port::Joined;
@@ -110,66 +106,30 @@ impl Joint {
         joined
     }
 
-    /// Returns the attempts of the last polled batch that may be accepted in its commit. An attempt must be small, find a free slot,
-    /// and have an end that needs no long work.
-    pub(crate) fn leaving(&self, host: &mut RunsHost, origin: &OriginOf<'_>) -> Vec<Leaving> {
-        let submissions: Vec<(RunId, Effect)> = host
-            .leaving()
-            .filter(|(_, effect)| is_small(effect))
-            .take(JOINED_MAX)
-            .map(|(run_id, effect)| (run_id, effect.clone()))
-            .collect();
-        let leave = submissions
-            .into_iter()
-            .filter_map(|(run_id, effect)| self.leave(host, run_id, effect, origin));
-        leave.collect()
+    /// Returns those of these attempts that may be accepted in the commit of their intents. An attempt must be small, find a free
+    /// slot, and have an end that needs no long work.
+    pub(crate) fn leaving(&self, attempts: impl Iterator<Item = Attempt>) -> Vec<Leaving> {
+        let leaving = attempts.filter_map(|attempt| self.leave(attempt));
+        leaving.take(JOINED_MAX).collect()
     }
 
-    fn leave(
-        &self,
-        host: &mut RunsHost,
-        run_id: RunId,
-        effect: Effect,
-        origin_of: &OriginOf<'_>,
-    ) -> Option<Leaving> {
-        let Effect::Submit {
-            execution_id,
-            request,
-            attempt_ms,
-            seen,
-        } = effect
-        else {
-            return None;
-        };
-        let (run, _) = host.run(run_id)?;
-        let state = run.state();
+    fn leave(&self, mut attempt: Attempt) -> Option<Leaving> {
+        let (n_bytes, run_id, execution_id) = (attempt.request.len(), attempt.run_id, attempt.execution_id);
         // The output of a planner is parsed on another thread first.
-        if state.stage() == Stage::Planning {
+        if n_bytes > INLINE_BYTES_MAX || attempt.plans {
             return None;
         }
-        let (n_bytes, is_nested) = (request.len(), state.spec.is_nested);
-        let mut attempt = Attempt {
-            origin: origin_of(run_id, &state.spec, execution_id),
-            execution_id,
-            request,
-            ahead_ms: state.ahead_ms,
-            attempt_ms,
-            seen,
-            plans: false,
-        };
         let PreparedAttempt {
             request,
             step_id,
             action,
-        } = prepared(&attempt, self.context.clock).ok()?;
-        // The request is not needed until the end.
-        attempt.request = Bytes::new();
+        } = prepared(&mut attempt, self.context.clock).ok()?;
         let is_permitted = self.context.rights.permit(&attempt.origin, &action);
         // The parent would be read from the store.
         if request.parent_execution_id.is_some() || !is_permitted {
             return None;
         }
-        let nested = is_nested.then(|| self.nested.take(n_bytes)).flatten();
+        let nested = attempt.is_nested.then(|| self.nested.take(n_bytes)).flatten();
         let slot = nested.or_else(|| self.slots.take_at_once(n_bytes))?;
         let (slot, _submission) = slot.split();
         let (seen, back) = (self.context.seen.clone(), Arc::clone(&self.context.back));
@@ -191,13 +151,6 @@ impl Joint {
         });
         Some(Leaving { request, attempt })
     }
-}
-
-/// Returns the origin of an attempt of a run.
-pub(crate) type OriginOf<'a> = dyn Fn(RunId, &Spec, ExecutionId) -> Origin + 'a;
-
-fn is_small(effect: &Effect) -> bool {
-    matches!(effect, Effect::Submit { request, .. } if request.len() <= INLINE_BYTES_MAX)
 }
 
 /// Limit of attempts in one commit with their intents. Further attempts are submitted after it.

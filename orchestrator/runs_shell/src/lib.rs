@@ -70,6 +70,7 @@ mod effects;
 mod joint;
 
 pub use aside::WorkOwner;
+pub use attempt::Attempt;
 pub use caught_up::CaughtUp;
 pub use clock::Clock;
 pub use contract_port::{ContractPort, EndedExecution, JointWay, Leaving, LinkedAttempt, PortRefusal};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use escapement_model::{ExecutionId, Opaque, RunId};
 use escapement_run::budget::Budget;
 use escapement_run::journal::Doubt;
@@ -15,6 +14,7 @@ use escapement_store::runs::{RunReader, RunStore};
 use tokio::sync::oneshot;
 
 use crate::aside::WorkOwner;
+use crate::attempt::Attempt;
 use crate::error::CallError;
 use crate::evaluations::HeldBytes;
 use crate::permits::Permit;
@@ -55,26 +55,7 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub enum Outgoing {
     /// Submit this and return [`Input::Settled`].
-    Submit {
-        /// Whose attempt it is.
-        run_id: RunId,
-        /// In which namespace and in whose name it is submitted.
-        origin: Origin,
-        /// The execution.
-        execution_id: ExecutionId,
-        /// The encoded `escapement.v1.SubmitPlanRequest`.
-        request: Bytes,
-        /// Lead of the times in it over the clock of runs, milliseconds.
-        ahead_ms: u64,
-        /// What a worker has; for `classify`.
-        attempt_ms: u64,
-        /// True if a worker has offered the action before; for `classify`.
-        seen: bool,
-        /// True if an execution waits for this run: then it must not wait behind others.
-        is_nested: bool,
-        /// True if it may be asked for a plan, whose expressions are looked at then.
-        plans: bool,
-    },
+    Submit(Attempt),
     /// List these actions and return [`Input::Catalogue`].
     Catalogue {
         /// Whose plan it is for.

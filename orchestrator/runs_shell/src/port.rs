@@ -3,7 +3,6 @@
 mod pauses;
 mod recorded;
 
-use bytes::Bytes;
 use escapement_process::unix_ms;
 use escapement_run::outcome::{AttemptOutcome, ContractEnd};
 use escapement_wire::v1;
@@ -74,14 +73,11 @@ impl<C: ContractPort> Attempts<C> {
         submission: impl Send,
         wanted: &Wanted,
     ) -> AttemptOutcome {
-        let prepared = prepared(&attempt, wanted.runs.clock());
-        // The request is not kept until the end.
-        attempt.request = Bytes::new();
         let PreparedAttempt {
             request,
             step_id,
             action,
-        } = match prepared {
+        } = match prepared(&mut attempt, wanted.runs.clock()) {
             Ok(prepared) => prepared,
             Err(error) => return judged(&failed("INVALID_ARGUMENT", &error.to_string()), &attempt, false),
         };

@@ -1,12 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use crate::fixtures::request;
 use crate::write_queue::{Job, WriteQueue};
-use escapement_contract::{PlanDraft, RequestDraft, StepDraft, validate_request};
+use escapement_contract::RequestDraft;
 use escapement_engine::{StoreWrite, WriteId};
-use escapement_model::{ExecutionId, Opaque};
+use escapement_model::ExecutionId;
 use escapement_store::{Outcome, Reader};
-use std::sync::Arc;
 
 /// Has room for so many writes in one commit, and for accepts only if it has room for all.
 struct Narrow {
@@ -158,30 +158,11 @@ fn job(number: u64) -> Job {
 }
 
 fn acceptance(number: u64, execution_id: ExecutionId) -> Job {
-    let step = StepDraft {
-        id: ExecutionId::from_random([3; 16]).to_string(),
-        action: "copy".to_owned(),
-        payload: Some(Opaque::default()),
-        ..StepDraft::default()
-    };
-    let plan = PlanDraft {
-        id: ExecutionId::from_random([4; 16]).to_string(),
-        version: 1,
-        created_at: 1,
-        steps: vec![step],
-        name: "plan".to_owned(),
-        context_requirements: vec!["key".to_owned()],
-        ..PlanDraft::default()
-    };
-    let draft = RequestDraft {
-        plan: Some(plan),
-        ..RequestDraft::default()
-    };
     Job {
         write: WriteId(number),
         content: StoreWrite::Accept {
             execution_id,
-            request: Arc::new(validate_request(draft, 1).unwrap()),
+            request: request(ExecutionId::from_random([4; 16]), RequestDraft::default()),
             accepted_at: 1,
             deadline_ms: 2,
             started_at: None,

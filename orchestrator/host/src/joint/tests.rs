@@ -5,11 +5,12 @@
 
 use super::*;
 use crate::committer::Committer;
+use crate::fixtures::request;
 use crate::host::{Batch, Host, Links, Output};
 use crate::write_queue::{StoredBatch, WriteQueue};
-use escapement_contract::{Moment, PlanDraft, RequestDraft, StepDraft, validate_request};
+use escapement_contract::{Moment, RequestDraft};
 use escapement_engine::{CallerId, EngineConfig, NamespaceKey, Submitter, UntilDecided};
-use escapement_model::{BootId, Opaque};
+use escapement_model::BootId;
 use escapement_store::runs::{
     BatchOutcome, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval, RunRemoved, RunStore,
     RunsRemoved,
@@ -351,23 +352,7 @@ fn id_of(number: u64) -> ExecutionId {
 
 /// Returns a submission that no worker takes. It ends at its deadline.
 fn submission(execution_id: ExecutionId, now_ms: u64) -> Submission {
-    let step = StepDraft {
-        id: ExecutionId::from_random([3; 16]).to_string(),
-        action: "copy".to_owned(),
-        payload: Some(Opaque::default()),
-        ..StepDraft::default()
-    };
-    let plan = PlanDraft {
-        id: execution_id.to_string(),
-        version: 1,
-        created_at: 1,
-        steps: vec![step],
-        name: "plan".to_owned(),
-        context_requirements: vec!["key".to_owned()],
-        ..PlanDraft::default()
-    };
     let draft = RequestDraft {
-        plan: Some(plan),
         execution_id: Some(execution_id.to_string()),
         deadline_ms: Some(moment(now_ms + 50).unix_ms),
         ..RequestDraft::default()
@@ -375,7 +360,7 @@ fn submission(execution_id: ExecutionId, now_ms: u64) -> Submission {
     Submission {
         namespace: NamespaceKey::default(),
         submitter: Submitter::ForAccept(CallerId(1_000 + now_ms).into()),
-        request: Arc::new(validate_request(draft, 1).unwrap()),
+        request: request(execution_id, draft),
         fresh_id: execution_id,
         may_nest: true,
         until_decided: UntilDecided::default(),

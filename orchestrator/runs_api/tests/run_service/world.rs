@@ -13,7 +13,7 @@ use escapement_run::outcome::{AttemptOutcome, value_of_object};
 use escapement_run::spec::ActionProfile;
 use escapement_runs::Config;
 use escapement_runs_api::Runs;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
+use escapement_runs_shell::{Attempt, Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
 use escapement_store_kit::runs::{MemoryRuns, MemoryRunsDisk};
 use escapement_wire::json::{from_opaque, to_opaque};
 use escapement_wire::runs::v1;
@@ -201,12 +201,12 @@ async fn play(
             handle.returned(Returned::Input(run_id, input));
             continue;
         }
-        let Outgoing::Submit {
+        let Outgoing::Submit(Attempt {
             run_id,
             execution_id,
             request,
             ..
-        } = leaving
+        }) = leaving
         else {
             continue;
         };

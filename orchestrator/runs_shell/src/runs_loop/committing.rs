@@ -11,7 +11,7 @@ use escapement_store::runs::{
 };
 use tracing::{info, warn};
 
-use super::leaving::origin_of;
+use super::leaving::attempt_of;
 use super::{Ending, RunsLoop, Stop, longer};
 use crate::children::{ChildEnd, parent_of};
 use crate::error::CallError;
@@ -154,10 +154,16 @@ impl<S: RunStore> RunsLoop<S> {
         let Some(joint) = self.joint.as_mut().filter(|_| self.host.has_told_start()) else {
             return self.commit_once(batch);
         };
-        let traces = self.traces.as_deref();
-        let leaving = joint.leaving(&mut self.host, &|run_id, spec, execution_id| {
-            origin_of(traces, run_id, spec, execution_id)
+        let effects: Vec<_> = self
+            .host
+            .leaving()
+            .map(|(id, effect)| (id, effect.clone()))
+            .collect();
+        let attempts = effects.into_iter().filter_map(|(run_id, effect)| {
+            let (run, _) = self.host.run(run_id)?;
+            attempt_of(self.traces.as_deref(), run_id, run, effect)
         });
+        let leaving = joint.leaving(attempts);
         if leaving.is_empty() {
             return self.commit_once(batch);
         }

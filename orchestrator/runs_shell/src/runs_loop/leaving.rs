@@ -1,15 +1,15 @@
 //! What leaves runs once it is durable, and what comes back. Submits nothing itself.
 
-use escapement_model::{ExecutionId, RunId};
-use escapement_run::spec::Spec;
+use escapement_model::RunId;
 use escapement_run::state::Stage;
-use escapement_run::{Effect, Input, plan};
+use escapement_run::{Effect, Input, Run, plan};
 use escapement_runs::NewRun;
 use escapement_runs_host::{Create, Ended, NotCreated, guarded};
 use escapement_store::runs::RunStore;
 
 use super::RunsLoop;
 use crate::aside::WorkOwner;
+use crate::attempt::Attempt;
 use crate::children::{ChildEnd, child_spec, last_entry, waits_for};
 use crate::evaluations::Evaluation;
 use crate::limits::DEPTH_MAX;
@@ -47,31 +47,13 @@ impl<S: RunStore> RunsLoop<S> {
             return;
         };
         match effect {
-            Effect::Submit {
-                execution_id,
-                request,
-                attempt_ms,
-                seen,
-            } => {
-                let state = run.state();
-                let is_nested = state.spec.is_nested;
-                let (plans, ahead_ms) = (state.stage() == Stage::Planning, state.ahead_ms);
+            Effect::Submit { execution_id, .. } => {
                 self.behind.leaves(execution_id);
-                if self.accepted.remove(&execution_id) {
-                    return;
+                if !self.accepted.remove(&execution_id)
+                    && let Some(attempt) = attempt_of(self.traces.as_deref(), run_id, run, effect)
+                {
+                    self.send(Outgoing::Submit(attempt));
                 }
-                let origin = origin_of(self.traces.as_deref(), run_id, &state.spec, execution_id);
-                self.send(Outgoing::Submit {
-                    run_id,
-                    origin,
-                    execution_id,
-                    request,
-                    ahead_ms,
-                    attempt_ms,
-                    seen,
-                    is_nested,
-                    plans,
-                });
             }
             Effect::Catalogue { .. } | Effect::Actions { .. } | Effect::Evaluate { .. } => {
                 self.question(run_id, effect);
@@ -322,16 +304,36 @@ impl<S: RunStore> RunsLoop<S> {
     }
 }
 
-/// Of an attempt, with what its submission says of its trace.
-pub(super) fn origin_of(
+/// Returns the attempt that a submission is; `None` for another effect.
+pub(super) fn attempt_of(
     traces: Option<&dyn TraceRuns>,
     run_id: RunId,
-    spec: &Spec,
-    execution_id: ExecutionId,
-) -> Origin {
-    let mut origin = Origin::of(spec);
+    run: &Run,
+    effect: Effect,
+) -> Option<Attempt> {
+    let Effect::Submit {
+        execution_id,
+        request,
+        attempt_ms,
+        seen,
+    } = effect
+    else {
+        return None;
+    };
+    let state = run.state();
+    let mut origin = Origin::of(&state.spec);
     if let Some(traces) = traces {
-        origin.trace = traces.attempt(run_id, spec, execution_id);
+        origin.trace = traces.attempt(run_id, &state.spec, execution_id);
     }
-    origin
+    Some(Attempt {
+        run_id,
+        origin,
+        execution_id,
+        request,
+        ahead_ms: state.ahead_ms,
+        attempt_ms,
+        seen,
+        is_nested: state.spec.is_nested,
+        plans: state.stage() == Stage::Planning,
+    })
 }

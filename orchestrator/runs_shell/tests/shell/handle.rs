@@ -240,15 +240,15 @@ async fn an_input_waits_for_one_of_many_works_on_the_store() {
 async fn after_a_kill_the_same_attempt_is_submitted_again() {
     let mut world = World::new();
     world.handle.create(create(id(1), &two_steps())).await.unwrap();
-    let Outgoing::Submit { request: before, .. } = world.next_submission().await else {
+    let Outgoing::Submit(before) = world.next_submission().await else {
         panic!("an attempt is submitted");
     };
     let mut world = world.killed();
     let again = world.next_submission().await;
-    let Outgoing::Submit { request, .. } = &again else {
+    let Outgoing::Submit(attempt) = &again else {
         panic!("an attempt is submitted");
     };
-    assert_eq!(*request, before);
+    assert_eq!(attempt.request, before.request);
     world.settle(again, &Opaque::default());
     world.settle_next().await;
     world.ended(id(1), ShownState::Completed).await;

@@ -14,7 +14,7 @@ use escapement_run::spec::{ActionProfile, EffectClass, Risk, Spec};
 use escapement_run::{Input, ShownState};
 use escapement_runs::{Config, NewRun};
 use escapement_runs_host::Create;
-use escapement_runs_shell::{Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
+use escapement_runs_shell::{Attempt, Ending, Outgoing, Returned, RunsHandle, RunsThread, Setup, start};
 use escapement_store::StoreFault;
 use escapement_store::runs::{
     BatchOutcome, ClientRequest, DefinitionOutcome, DefinitionWrite, RunBatch, RunReader, RunRemoval,
@@ -125,7 +125,7 @@ impl World {
     /// Returns the attempt that is submitted next.
     pub(crate) async fn next_submission(&mut self) -> Outgoing {
         let next = self.next().await;
-        assert!(matches!(next, Outgoing::Submit { .. }), "{next:?}");
+        assert!(matches!(next, Outgoing::Submit(_)), "{next:?}");
         next
     }
 
@@ -141,12 +141,12 @@ impl World {
 
     /// Settles an attempt, and returns its action.
     pub(crate) fn settle(&self, attempt: Outgoing, output: &Opaque) -> String {
-        let Outgoing::Submit {
+        let Outgoing::Submit(Attempt {
             run_id,
             execution_id,
             request,
             ..
-        } = attempt
+        }) = attempt
         else {
             panic!("{attempt:?}");
         };
